@@ -1,0 +1,24 @@
+/* arena.h: memory that is freed all at once, for what lives as long as one request or one page.
+ * Long-lived state never points into an arena. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/view.h"
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *newest;
+};
+
+#define ARENA_INIT ((struct arena){ NULL })
+
+void arena_release(struct arena *arena);
+
+/* Aligned for any type; NULL without memory. */
+void *arena_take(struct arena *arena, size_t size);
+
+/* A copy with a NUL behind it that the size does not count. data is NULL without memory. */
+struct view arena_copy(struct arena *arena, struct view bytes);
+
+#endif

@@ -1,0 +1,12 @@
+/* check.h: assertions that stay on. A state that cannot be aborts; an expected failure is a
+ * status, never a check. */
+#ifndef BASE_CHECK_H
+#define BASE_CHECK_H
+
+_Noreturn void check_failed(const char *condition, const char *file, int line);
+
+#define check(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
+
+#define check_unreachable() check_failed("unreachable", __FILE__, __LINE__)
+
+#endif

@@ -1,0 +1,44 @@
+/* error.h: a status together with the reason, in words, that a person needs to act on it.
+ *
+ * It travels with the request; each layer on the way up may put its own name in front, so the
+ * whole reads like "renew jobs/db-1: put: the store answered 412". */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include "holdfast.h"
+
+#define ERROR_WHY_MAX 240
+
+struct error {
+    enum hf_status status;
+    char why[ERROR_WHY_MAX];
+};
+
+/* Sets both and returns the status, so that `return error_set(e, HF_DENIED, "...")` reads well.
+ * A reason that does not fit is cut. `error` may be NULL where nobody asks. */
+__attribute__((format(printf, 3, 4))) enum hf_status
+error_set(struct error *error, enum hf_status status, const char *format, ...);
+
+/* Status and reason of an errno value: full disks and busy files are UNAVAILABLE, missing
+ * permissions and read-only file systems DENIED, and so on. "what" names the failed step. */
+enum hf_status error_from_errno(struct error *error, int errno_value, const char *what);
+
+/* Puts "prefix: " in front of the reason. */
+__attribute__((format(printf, 2, 3))) void error_prefix(struct error *error, const char *format,
+                                                        ...);
+
+static inline enum hf_status error_clear(struct error *error)
+{
+    if (error) {
+        error->status = HF_OK;
+        error->why[0] = '\0';
+    }
+    return HF_OK;
+}
+
+static inline enum hf_status error_no_memory(struct error *error)
+{
+    return error_set(error, HF_UNAVAILABLE, "out of memory");
+}
+
+#endif

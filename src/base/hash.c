@@ -1,0 +1,117 @@
+#include "base/hash.h"
+
+#include "base/check.h"
+
+#include <openssl/sha.h>
+#include <xxhash.h>
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+uint64_t hash_xxh3(struct view bytes)
+{
+    return XXH3_64bits(bytes.data, bytes.size);
+}
+
+void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
+{
+    const unsigned char *data = (const unsigned char *)(bytes.size ? bytes.data : "");
+    check(SHA256(data, bytes.size, ret_digest) != NULL);
+}
+
+/* ---- CRC32C: the machine's instruction where there is one, else sliced by eight ---------- */
+
+#define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */
+
+static uint32_t table[8][256];
+
+__attribute__((constructor)) static void make_table(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (crc & 1 ? POLYNOMIAL : 0);
+        table[0][byte] = crc;
+    }
+    for (int slice = 1; slice < 8; slice++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            table[slice][byte] =
+                (table[slice - 1][byte] >> 8) ^ table[0][table[slice - 1][byte] & 255];
+}
+
+static uint64_t load_le64(const unsigned char *at)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | at[i];
+    return value;
+}
+
+uint32_t crc32c_by_table(uint32_t crc, struct view bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes.data;
+    size_t left = bytes.size;
+    crc = ~crc;
+    for (; left >= 8; left -= 8, at += 8) {
+        uint64_t word = load_le64(at) ^ crc;
+        crc = 0;
+        for (int i = 0; i < 8; i++)
+            crc ^= table[7 - i][word >> (8 * i) & 255];
+    }
+    for (; left > 0; left--, at++)
+        crc = (crc >> 8) ^ table[0][(crc ^ *at) & 255];
+    return ~crc;
+}
+
+#if defined(__aarch64__)
+
+static bool have_instruction(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
+
+static uint32_t add_word(uint32_t crc, uint64_t word)
+{
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
+    return crc;
+}
+
+#elif defined(__x86_64__)
+
+static bool have_instruction(void)
+{
+    return __builtin_cpu_supports("sse4.2");
+}
+
+static uint32_t add_word(uint32_t crc, uint64_t word)
+{
+    uint64_t wide = crc;
+    __asm__("crc32q %1, %0" : "+r"(wide) : "r"(word));
+    return (uint32_t)wide;
+}
+
+#endif
+
+#if defined(__aarch64__) || defined(__x86_64__)
+
+uint32_t crc32c(uint32_t crc, struct view bytes)
+{
+    size_t in_words = bytes.size & ~(size_t)7;
+    if (!have_instruction())
+        in_words = 0;
+    crc = ~crc;
+    for (size_t at = 0; at < in_words; at += 8)
+        crc = add_word(crc, load_le64((const unsigned char *)bytes.data + at));
+    return crc32c_by_table(~crc, view_from(bytes, in_words));
+}
+
+#else
+
+uint32_t crc32c(uint32_t crc, struct view bytes)
+{
+    return crc32c_by_table(crc, bytes);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* hash.h: the three hashes: XXH3 to spread and to compare, CRC32C to notice damage, SHA-256
+ * where a stranger must not be able to choose the outcome. */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include "base/view.h"
+
+#include <stdint.h>
+
+uint64_t hash_xxh3(struct view bytes);
+
+/* CRC32C (Castagnoli). Start with 0 and pass the last result to go on. */
+uint32_t crc32c(uint32_t crc, struct view bytes);
+
+/* The same, always by table, whatever the machine has: what the tests hold crc32c against. */
+uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
+
+#define SHA256_SIZE 32
+void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE]);
+
+#endif

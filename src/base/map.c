@@ -1,0 +1,177 @@
+#include "base/map.h"
+
+#include "base/check.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A key is read as symbols of nine bits: 1 and the byte, or all zero past its end; so a prefix
+ * differs from what it starts, and comes before it. */
+#define BITS_PER_BYTE 9
+#define LEAF          SIZE_MAX
+
+/* Inner nodes name the first bit in which the keys below them differ, and bits rise on the way
+ * down. Leaves hold an entry. */
+struct map_node {
+    size_t bit; /* LEAF in a leaf */
+    union {
+        struct map_node *child[2];
+        struct {
+            struct view key;
+            void *value;
+        };
+    };
+};
+
+static unsigned bit_of(struct view key, size_t bit)
+{
+    size_t byte = bit / BITS_PER_BYTE;
+    size_t within = bit % BITS_PER_BYTE;
+    if (byte >= key.size)
+        return 0;
+    return within == 0 ? 1 : (unsigned char)key.data[byte] >> (8 - within) & 1;
+}
+
+/* The first bit in which two different keys differ. */
+static size_t first_difference(struct view a, struct view b)
+{
+    size_t common = a.size < b.size ? a.size : b.size;
+    size_t byte = 0;
+    while (byte < common && a.data[byte] == b.data[byte])
+        byte++;
+    if (byte == common)
+        return byte * BITS_PER_BYTE;
+    unsigned differ = (unsigned char)a.data[byte] ^ (unsigned char)b.data[byte];
+    size_t within = 1;
+    while (!(differ >> (8 - within) & 1))
+        within++;
+    return byte * BITS_PER_BYTE + within;
+}
+
+void map_release(struct map *map)
+{
+    /* Without recursion: a left child is turned over to the right until there is none. */
+    struct map_node *node = map->root;
+    while (node) {
+        struct map_node *next = NULL;
+        if (node->bit != LEAF) {
+            struct map_node *left = node->child[0];
+            if (left && left->bit != LEAF) {
+                node->child[0] = left->child[1];
+                left->child[1] = node;
+                node = left;
+                continue;
+            }
+            free(left);
+            next = node->child[1];
+        }
+        free(node);
+        node = next;
+    }
+    *map = MAP_INIT;
+}
+
+/* The leaf that is found when only the bits that matter are looked at: the key's own, if the
+ * key is there. */
+static struct map_node *likely_leaf(const struct map *map, struct view key)
+{
+    struct map_node *node = map->root;
+    while (node && node->bit != LEAF)
+        node = node->child[bit_of(key, node->bit)];
+    return node;
+}
+
+void *map_get(const struct map *map, struct view key)
+{
+    struct map_node *leaf = likely_leaf(map, key);
+    return leaf && view_equal(leaf->key, key) ? leaf->value : NULL;
+}
+
+static bool insert_leaf(struct map *map, struct view key, void *value, size_t bit)
+{
+    struct map_node *leaf = malloc(sizeof *leaf);
+    struct map_node *inner = map->root ? malloc(sizeof *inner) : NULL;
+    if (!leaf || (map->root && !inner)) {
+        free(leaf);
+        free(inner);
+        return false;
+    }
+    *leaf = (struct map_node){ .bit = LEAF, .key = key, .value = value };
+    struct map_node **at = &map->root;
+    if (inner) {
+        while ((*at)->bit < bit)
+            at = &(*at)->child[bit_of(key, (*at)->bit)];
+        unsigned side = bit_of(key, bit);
+        inner->bit = bit;
+        inner->child[side] = leaf;
+        inner->child[!side] = *at;
+    }
+    *at = inner ? inner : leaf;
+    map->count++;
+    return true;
+}
+
+bool map_put(struct map *map, struct view key, void *value, void **ret_old)
+{
+    check(value != NULL);
+    struct map_node *leaf = likely_leaf(map, key);
+    if (leaf && view_equal(leaf->key, key)) {
+        *ret_old = leaf->value;
+        leaf->key = key;
+        leaf->value = value;
+        return true;
+    }
+    *ret_old = NULL;
+    return insert_leaf(map, key, value, leaf ? first_difference(leaf->key, key) : 0);
+}
+
+void *map_take(struct map *map, struct view key)
+{
+    struct map_node **above = NULL, **at = &map->root;
+    while (*at && (*at)->bit != LEAF) {
+        above = at;
+        at = &(*at)->child[bit_of(key, (*at)->bit)];
+    }
+    struct map_node *leaf = *at;
+    if (!leaf || !view_equal(leaf->key, key))
+        return NULL;
+    void *value = leaf->value;
+    if (above) {
+        struct map_node *inner = *above;
+        *above = inner->child[at == &inner->child[0]];
+        free(inner);
+    } else {
+        map->root = NULL;
+    }
+    free(leaf);
+    map->count--;
+    return value;
+}
+
+static void *first_value(const struct map_node *node)
+{
+    while (node && node->bit != LEAF)
+        node = node->child[0];
+    return node ? node->value : NULL;
+}
+
+void *map_seek(const struct map *map, struct view key, bool beyond)
+{
+    struct map_node *likely = likely_leaf(map, key);
+    if (!likely)
+        return NULL;
+    bool found = view_equal(likely->key, key);
+    size_t bit = found ? LEAF : first_difference(likely->key, key);
+
+    /* Go down to where the key stands or would stand; what is right of the last turn to the left
+     * comes next. */
+    const struct map_node *node = map->root, *next = NULL;
+    while (node->bit < bit) {
+        unsigned side = bit_of(key, node->bit);
+        if (side == 0)
+            next = node->child[1];
+        node = node->child[side];
+    }
+    bool here = found ? !beyond : bit_of(key, bit) == 0;
+    return first_value(here ? node : next);
+}

@@ -1,0 +1,355 @@
+#include "base/parse.h"
+
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define SPAN_US_MAX (INT64_C(100) * 366 * 86400 * 1000000)
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Takes leading digits off *text. False when there is none, or the number is above `max`. */
+static bool take_number(struct view *text, uint64_t max, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    size_t used = 0;
+    for (; used < text->size && is_digit(text->data[used]); used++) {
+        uint64_t digit = (uint64_t)(text->data[used] - '0');
+        if (digit > max || value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *text = view_from(*text, used);
+    *ret_value = value;
+    return used > 0;
+}
+
+enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
+                         struct error *error)
+{
+    struct view rest = text;
+    uint64_t value;
+    if (!take_number(&rest, max, &value) || rest.size != 0)
+        return error_set(error, HF_INVALID, "'%.*s' is not a whole number from 0 to %" PRIu64,
+                         VIEW_ARGS(view_first(text, 60)), max);
+    *ret_value = value;
+    return HF_OK;
+}
+
+/* ---- Spans ------------------------------------------------------------------------------ */
+
+struct span_unit {
+    const char *name;
+    int64_t us;
+};
+
+/* Falling, so that the order of the table is the order in which units may follow each other. */
+static const struct span_unit span_units[] = {
+    { "d", INT64_C(86400) * 1000000 }, { "h", INT64_C(3600) * 1000000 },
+    { "m", INT64_C(60) * 1000000 },    { "s", 1000000 },
+    { "ms", 1000 },                    { "us", 1 },
+};
+#define SPAN_UNITS (sizeof span_units / sizeof span_units[0])
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static struct view take_letters(struct view *text)
+{
+    size_t used = 0;
+    while (used < text->size && is_letter(text->data[used]))
+        used++;
+    struct view letters = view_first(*text, used);
+    *text = view_from(*text, used);
+    return letters;
+}
+
+/* Takes one "30s" off *text; *next_unit is the first unit still allowed. */
+static bool take_span_part(struct view *text, size_t *next_unit, int64_t *total_us)
+{
+    uint64_t number;
+    if (!take_number(text, (uint64_t)SPAN_US_MAX, &number))
+        return false;
+    struct view name = take_letters(text);
+    size_t unit = *next_unit;
+    while (unit < SPAN_UNITS && !view_equal(name, view_of(span_units[unit].name)))
+        unit++;
+    if (unit == SPAN_UNITS)
+        return false;
+    int64_t room = SPAN_US_MAX - *total_us;
+    if ((int64_t)number > room / span_units[unit].us)
+        return false;
+    *total_us += (int64_t)number * span_units[unit].us;
+    *next_unit = unit + 1;
+    return true;
+}
+
+enum hf_status parse_span(struct view text, struct span *ret_span, struct error *error)
+{
+    int64_t total_us = 0;
+    size_t next_unit = 0;
+    struct view rest = text;
+    bool good = text.size > 0;
+    if (view_equal(text, VIEW("0")))
+        rest.size = 0;
+    while (good && rest.size > 0)
+        good = take_span_part(&rest, &next_unit, &total_us);
+    if (!good)
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not a duration; write it like 250ms, 30s, 1m30s, 2h or 7d",
+                         VIEW_ARGS(view_first(text, 60)));
+    *ret_span = SPAN_US(total_us);
+    return HF_OK;
+}
+
+const char *span_text(struct span span, char text[SPAN_TEXT_MAX])
+{
+    int64_t left = span.us;
+    size_t used = 0;
+    text[0] = '\0';
+    if (left < 0) {
+        text[used++] = '-';
+        left = -left;
+    }
+    for (size_t i = 0; i < SPAN_UNITS; i++) {
+        int64_t count = left / span_units[i].us;
+        left -= count * span_units[i].us;
+        if (count)
+            used += (size_t)snprintf(text + used, SPAN_TEXT_MAX - used, "%" PRId64 "%s", count,
+                                     span_units[i].name);
+    }
+    if (used == 0)
+        snprintf(text, SPAN_TEXT_MAX, "0");
+    return text;
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------ */
+
+struct size_unit {
+    const char *name;
+    uint64_t bytes;
+};
+
+static const struct size_unit size_units[] = {
+    { "", 1 },
+    { "B", 1 },
+    { "KB", 1000 },
+    { "MB", 1000 * 1000 },
+    { "GB", UINT64_C(1000) * 1000 * 1000 },
+    { "TB", UINT64_C(1000) * 1000 * 1000 * 1000 },
+    { "KiB", UINT64_C(1) << 10 },
+    { "MiB", UINT64_C(1) << 20 },
+    { "GiB", UINT64_C(1) << 30 },
+    { "TiB", UINT64_C(1) << 40 },
+};
+
+enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct error *error)
+{
+    struct view rest = text;
+    uint64_t number;
+    if (take_number(&rest, INT64_MAX, &number)) {
+        for (size_t i = 0; i < sizeof size_units / sizeof size_units[0]; i++) {
+            if (!view_equal(rest, view_of(size_units[i].name)))
+                continue;
+            if (number > INT64_MAX / size_units[i].bytes)
+                break;
+            *ret_bytes = number * size_units[i].bytes;
+            return HF_OK;
+        }
+    }
+    return error_set(error, HF_INVALID,
+                     "'%.*s' is not a size; write it like 4096, 64KiB, 2GiB or 10MB",
+                     VIEW_ARGS(view_first(text, 60)));
+}
+
+const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX])
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    if (bytes < 1024) {
+        snprintf(text, SIZE_TEXT_MAX, "%u B", (unsigned)bytes);
+        return text;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        value /= 1024;
+    snprintf(text, SIZE_TEXT_MAX, "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* ---- Times ------------------------------------------------------------------------------ */
+
+/* Days since 1970-01-01 of a date of the Gregorian calendar, by counting from 0000-03-01, where
+ * leap days come last in their year. */
+static int64_t days_of_date(int64_t year, int64_t month, int64_t day)
+{
+    year -= month <= 2;
+    int64_t era = year / 400;
+    int64_t year_of_era = year - era * 400;
+    int64_t month_from_march = (month + 9) % 12;
+    int64_t day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    return era * 146097 + day_of_era - 719468;
+}
+
+static void date_of_days(int64_t days, int64_t *ret_year, int64_t *ret_month, int64_t *ret_day)
+{
+    days += 719468;
+    int64_t era = days / 146097;
+    int64_t day_of_era = days - era * 146097;
+    int64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t month_from_march = (5 * day_of_year + 2) / 153;
+    *ret_day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    *ret_month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+    *ret_year = year_of_era + era * 400 + (*ret_month <= 2);
+}
+
+static int days_in_month(int64_t year, int64_t month)
+{
+    static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return month == 2 && leap ? 29 : days[month - 1];
+}
+
+/* Takes exactly `digits` digits, then `behind` unless that is 0. */
+static bool take_fixed(struct view *text, size_t digits, char behind, int64_t *ret_value)
+{
+    size_t used = digits + (behind != 0);
+    if (text->size < used || (behind && text->data[digits] != behind))
+        return false;
+    int64_t value = 0;
+    for (size_t i = 0; i < digits; i++) {
+        if (!is_digit(text->data[i]))
+            return false;
+        value = value * 10 + (text->data[i] - '0');
+    }
+    *text = view_from(*text, used);
+    *ret_value = value;
+    return true;
+}
+
+/* Takes ".250" off *text, if it is there, as microseconds. */
+static bool take_fraction(struct view *text, int64_t *ret_us)
+{
+    *ret_us = 0;
+    if (text->size == 0 || text->data[0] != '.')
+        return true;
+    size_t used = 1;
+    int64_t unit_us = 100000;
+    for (; used < text->size && is_digit(text->data[used]); used++, unit_us /= 10)
+        *ret_us += (text->data[used] - '0') * unit_us;
+    *text = view_from(*text, used);
+    return used > 1;
+}
+
+/* Takes "Z" or "+01:00" off *text, as seconds east of UTC. */
+static bool take_zone(struct view *text, int64_t *ret_seconds)
+{
+    if (text->size == 0)
+        return false;
+    char sign = text->data[0];
+    *text = view_from(*text, 1);
+    *ret_seconds = 0;
+    if (sign == 'Z' || sign == 'z')
+        return true;
+    int64_t hours, minutes;
+    if ((sign != '+' && sign != '-') || !take_fixed(text, 2, ':', &hours) ||
+        !take_fixed(text, 2, 0, &minutes) || hours > 23 || minutes > 59)
+        return false;
+    *ret_seconds = (hours * 3600 + minutes * 60) * (sign == '-' ? -1 : 1);
+    return true;
+}
+
+static bool take_date_and_time(struct view *text, int64_t *ret_seconds)
+{
+    int64_t year, month, day, hour, minute, second;
+    if (!take_fixed(text, 4, '-', &year) || !take_fixed(text, 2, '-', &month) ||
+        !take_fixed(text, 2, 0, &day) || text->size == 0)
+        return false;
+    char between = text->data[0];
+    *text = view_from(*text, 1);
+    if ((between != 'T' && between != 't' && between != ' ') ||
+        !take_fixed(text, 2, ':', &hour) || !take_fixed(text, 2, ':', &minute) ||
+        !take_fixed(text, 2, 0, &second))
+        return false;
+    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) ||
+        hour > 23 || minute > 59 || second > 60)
+        return false;
+    if (second == 60)
+        second = 59;
+    *ret_seconds = days_of_date(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    return true;
+}
+
+enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct error *error)
+{
+    struct view rest = text;
+    int64_t seconds, fraction_us, zone_seconds;
+    if (!take_date_and_time(&rest, &seconds) || !take_fraction(&rest, &fraction_us) ||
+        !take_zone(&rest, &zone_seconds) || rest.size != 0)
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not a time; write it like 2026-02-06T10:00:00Z",
+                         VIEW_ARGS(view_first(text, 60)));
+    ret_time->us = (seconds - zone_seconds) * 1000000 + fraction_us;
+    return HF_OK;
+}
+
+const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
+{
+    int64_t ms = time.us / 1000 - (time.us % 1000 < 0);
+    int64_t days = ms / 86400000 - (ms % 86400000 < 0);
+    int64_t ms_of_day = ms - days * 86400000;
+    int64_t year, month, day;
+    if (days < days_of_date(1, 1, 1) || days > days_of_date(9999, 12, 31)) {
+        snprintf(text, TIME_TEXT_MAX, "(out of range)");
+        return text;
+    }
+    date_of_days(days, &year, &month, &day);
+    unsigned ms_left = (unsigned)ms_of_day;
+    snprintf(text, TIME_TEXT_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year % 10000,
+             (unsigned)month % 100, (unsigned)day % 100, ms_left / 3600000 % 24,
+             ms_left / 60000 % 60, ms_left / 1000 % 60, ms_left % 1000);
+    return text;
+}
+
+/* ---- The rest --------------------------------------------------------------------------- */
+
+enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error)
+{
+    bool on = view_equal(text, VIEW("on"));
+    if (!on && !view_equal(text, VIEW("off")))
+        return error_set(error, HF_INVALID, "'%.*s' is neither on nor off",
+                         VIEW_ARGS(view_first(text, 60)));
+    *ret_on = on;
+    return HF_OK;
+}
+
+void hex_encode(const void *bytes, size_t size, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < size; i++) {
+        text[2 * i] = digits[from[i] >> 4];
+        text[2 * i + 1] = digits[from[i] & 15];
+    }
+    text[2 * size] = '\0';
+}
+
+int hex_digit(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}

@@ -1,0 +1,49 @@
+/* parse.h: what people and files write, read strictly: the whole text must be the value, in
+ * range, or it is INVALID with a sentence that says what was expected. */
+#ifndef BASE_PARSE_H
+#define BASE_PARSE_H
+
+#include "base/error.h"
+#include "base/moment.h"
+#include "base/view.h"
+
+#include <stdint.h>
+
+/* "0", "42": digits only, at most `max`. */
+enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
+                         struct error *error);
+
+/* "250ms", "30s", "1m30s", "2h", "7d": numbers with units d h m s ms us, each at most once and
+ * falling. A bare "0" is taken; a bare "30" is not, since nobody knows its unit. At most 100
+ * years. */
+enum hf_status parse_span(struct view text, struct span *ret_span, struct error *error);
+
+/* "4096", "64KiB", "2GiB", "10MB": B KB MB GB TB in thousands, KiB MiB GiB TiB in 1,024s. */
+enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct error *error);
+
+/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06T11:00:00.250+01:00". A leap second counts as the
+ * second before it. Years 0001 to 9999; fractions past microseconds are cut. */
+enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct error *error);
+
+/* "on" or "off". */
+enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error);
+
+/* The shortest text that parse_span reads back as the same span: "1m30s". */
+#define SPAN_TEXT_MAX 64
+const char *span_text(struct span span, char text[SPAN_TEXT_MAX]);
+
+/* "2026-02-06T10:00:00.000Z", cut to milliseconds. */
+#define TIME_TEXT_MAX 32
+const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX]);
+
+/* "1.5 MiB", for people. */
+#define SIZE_TEXT_MAX 24
+const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX]);
+
+/* Lower-case hexadecimal; `text` has room for 2 * size + 1. */
+void hex_encode(const void *bytes, size_t size, char *text);
+
+/* The value of one hexadecimal digit of either case, or -1. */
+int hex_digit(char c);
+
+#endif

@@ -1,0 +1,39 @@
+/* status.c: the words and exit codes of the table in holdfast.h. */
+#include "base/check.h"
+#include "holdfast.h"
+
+struct status_row {
+    const char *name;
+    const char *text;
+    int exit_code;
+};
+
+#define ROW(name, code, text) [HF_##name] = { #name, text, code },
+static const struct status_row rows[HF_STATUS_COUNT] = { HF_STATUS_TABLE(ROW) };
+#undef ROW
+
+static const struct status_row *row_of(enum hf_status status)
+{
+    check((unsigned)status < HF_STATUS_COUNT);
+    return &rows[status];
+}
+
+const char *hf_status_name(enum hf_status status)
+{
+    return row_of(status)->name;
+}
+
+const char *hf_status_text(enum hf_status status)
+{
+    return row_of(status)->text;
+}
+
+int hf_status_exit_code(enum hf_status status)
+{
+    return row_of(status)->exit_code;
+}
+
+const char *hf_version(void)
+{
+    return HOLDFAST_VERSION;
+}

@@ -1,0 +1,107 @@
+#include "base/url.h"
+
+#include "base/parse.h"
+
+static bool is_scheme_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-';
+}
+
+/* Undoes %XX in place; the text never grows. False on a "%" that no two digits follow, and on
+ * %00, since paths end there. */
+static bool percent_decode(struct view *view)
+{
+    char *to = (char *)(size_t)view->data;
+    size_t size = 0;
+    for (size_t i = 0; i < view->size; i++, size++) {
+        if (view->data[i] != '%') {
+            to[size] = view->data[i];
+            continue;
+        }
+        int high = i + 2 < view->size ? hex_digit(view->data[i + 1]) : -1;
+        int low = i + 2 < view->size ? hex_digit(view->data[i + 2]) : -1;
+        if (high < 0 || low < 0 || (high | low) == 0)
+            return false;
+        to[size] = (char)(high * 16 + low);
+        i += 2;
+    }
+    view->size = size;
+    return true;
+}
+
+static enum hf_status parse_parameters(struct url *url, struct view query, struct error *error)
+{
+    while (query.size > 0) {
+        struct view value = view_cut(&query, '&');
+        struct view name = view_cut(&value, '=');
+        if (name.size == 0)
+            return error_set(error, HF_INVALID, "a URL parameter without a name");
+        if (url->parameter_count == URL_PARAMETERS_MAX)
+            return error_set(error, HF_INVALID, "more than %d URL parameters",
+                             URL_PARAMETERS_MAX);
+        if (!percent_decode(&value))
+            return error_set(error, HF_INVALID, "a bad %%-escape in URL parameter '%.*s'",
+                             VIEW_ARGS(view_first(name, 60)));
+        url->parameters[url->parameter_count++] = (struct url_parameter){ name, value };
+    }
+    return HF_OK;
+}
+
+enum hf_status url_parse(struct view text, struct url *ret_url, struct error *error)
+{
+    struct url *url = ret_url;
+    if (text.size > URL_BYTES_MAX || memchr(text.data, 0, text.size))
+        return error_set(error, HF_INVALID, "a URL has at most %d bytes, and none is NUL",
+                         URL_BYTES_MAX);
+    memcpy(url->space, text.data, text.size);
+    url->space[text.size] = '\0';
+    url->parameter_count = 0;
+    struct view rest = { url->space, text.size };
+
+    size_t colon = view_find(rest, ':');
+    url->scheme = view_first(rest, colon);
+    bool good = colon > 0 && colon < rest.size;
+    for (size_t i = 0; good && i < colon; i++)
+        good = is_scheme_byte(rest.data[i]);
+    if (!good)
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not a store URL; write it like dir:PATH, sqlite:FILE or mem:",
+                         VIEW_ARGS(view_first(text, 60)));
+
+    struct view query = view_from(rest, colon + 1);
+    url->path = view_cut(&query, '?');
+    url->host = (struct view){ "", 0 };
+    if (view_starts_with(url->path, VIEW("//"))) {
+        struct view behind = view_from(url->path, 2);
+        url->host = view_first(behind, view_find(behind, '/'));
+        url->path = view_from(behind, url->host.size);
+    }
+    if (!percent_decode(&url->host) || !percent_decode(&url->path))
+        return error_set(error, HF_INVALID,
+                         "a bad %%-escape in '%.*s'; write a percent sign as %%25",
+                         VIEW_ARGS(view_first(text, 60)));
+    return parse_parameters(url, query, error);
+}
+
+struct view url_parameter(const struct url *url, const char *name)
+{
+    for (size_t i = 0; i < url->parameter_count; i++)
+        if (view_equal(url->parameters[i].name, view_of(name)))
+            return url->parameters[i].value;
+    return (struct view){ NULL, 0 };
+}
+
+enum hf_status url_only_parameters(const struct url *url, const char *const *names,
+                                   struct error *error)
+{
+    for (size_t i = 0; i < url->parameter_count; i++) {
+        struct view name = url->parameters[i].name;
+        const char *const *known = names;
+        while (*known && !view_equal(name, view_of(*known)))
+            known++;
+        if (!*known)
+            return error_set(error, HF_INVALID, "%.*s: does not know the parameter '%.*s'",
+                             VIEW_ARGS(url->scheme), VIEW_ARGS(view_first(name, 60)));
+    }
+    return HF_OK;
+}

@@ -1,0 +1,58 @@
+/* view.h: a piece of bytes that somebody else owns. Keys, ETags and bodies carry their length;
+ * nothing here needs a terminating NUL. */
+#ifndef BASE_VIEW_H
+#define BASE_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct view {
+    const char *data;
+    size_t size;
+};
+
+/* For string literals only: sizeof counts their bytes. */
+#define VIEW(literal) ((struct view){ "" literal "", sizeof(literal) - 1 })
+
+/* printf("%.*s", VIEW_ARGS(v)) */
+#define VIEW_ARGS(v) ((int)(v).size), (v).data
+
+static inline struct view view_of(const char *text)
+{
+    return (struct view){ text, strlen(text) };
+}
+
+static inline bool view_equal(struct view a, struct view b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static inline bool view_starts_with(struct view whole, struct view start)
+{
+    return whole.size >= start.size &&
+           (start.size == 0 || memcmp(whole.data, start.data, start.size) == 0);
+}
+
+/* Byte order; a proper prefix comes before what it starts. */
+int view_compare(struct view a, struct view b);
+
+static inline struct view view_from(struct view v, size_t offset)
+{
+    return offset >= v.size ? (struct view){ v.data + v.size, 0 }
+                            : (struct view){ v.data + offset, v.size - offset };
+}
+
+static inline struct view view_first(struct view v, size_t count)
+{
+    return (struct view){ v.data, count < v.size ? count : v.size };
+}
+
+/* Where the byte first stands, or v.size. */
+size_t view_find(struct view v, char byte);
+
+/* Cuts off and returns what stands before the first `separator`; *rest becomes what follows it.
+ * Without a separator it returns all and *rest becomes empty. */
+struct view view_cut(struct view *rest, char separator);
+
+#endif

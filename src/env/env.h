@@ -1,0 +1,174 @@
+/* env.h: the world as an interface: clocks, sleep, randomness, tasks, mutex, condition.
+ *
+ * Straight-line blocking code is written against this header. In the program a task is a
+ * thread (env/real.c); in the simulator it is a fiber and time is virtual (sim/). Nothing under
+ * src/ outside src/env reads a clock, sleeps, draws randomness or starts a thread by other
+ * means, and nothing holds a lock of a library, or thread-local state, across a call of env:
+ * in the simulator another fiber of the same thread may run meanwhile.
+ *
+ * Every call is safe from any task of that env. None can fail except env_task_start. */
+#ifndef ENV_ENV_H
+#define ENV_ENV_H
+
+#include "base/error.h"
+#include "base/moment.h"
+
+#include <stddef.h>
+
+struct env;
+struct env_task;
+
+/* Room for either implementation's state, in place, so that initialising cannot fail. */
+struct env_mutex {
+    struct env *env;
+    uint64_t state[8];
+};
+
+struct env_cond {
+    struct env *env;
+    uint64_t state[8];
+};
+
+struct env_ops {
+    struct mono_time (*now)(struct env *env);
+    struct wall_time (*wall)(struct env *env);
+    const char *(*boot_id)(struct env *env);
+    void (*sleep_until)(struct env *env, struct mono_time moment);
+    void (*random)(struct env *env, void *bytes, size_t size);
+
+    enum hf_status (*task_start)(struct env *env, void (*run)(void *), void *argument,
+                                 struct env_task **ret_task, struct error *error);
+    void (*task_join)(struct env *env, struct env_task *task);
+
+    void (*mutex_init)(struct env_mutex *mutex);
+    void (*mutex_release)(struct env_mutex *mutex);
+    void (*mutex_lock)(struct env_mutex *mutex);
+    void (*mutex_unlock)(struct env_mutex *mutex);
+
+    void (*cond_init)(struct env_cond *cond);
+    void (*cond_release)(struct env_cond *cond);
+    bool (*cond_wait_until)(struct env_cond *cond, struct env_mutex *mutex,
+                            struct mono_time moment);
+    void (*cond_signal)(struct env_cond *cond);
+    void (*cond_broadcast)(struct env_cond *cond);
+};
+
+struct env {
+    const struct env_ops *ops;
+};
+
+/* The real world. One for the whole process; never freed. */
+struct env *env_real(void);
+
+/* The boot-time clock: counts through suspend, never steps, means nothing on another machine. */
+static inline struct mono_time env_now(struct env *env)
+{
+    return env->ops->now(env);
+}
+
+/* The calendar, as this machine believes it: for display only. */
+static inline struct wall_time env_wall(struct env *env)
+{
+    return env->ops->wall(env);
+}
+
+/* Names the boot during which boot-time moments can be compared with each other: moments of
+ * two processes are comparable only if their boot ids are equal. */
+static inline const char *env_boot_id(struct env *env)
+{
+    return env->ops->boot_id(env);
+}
+
+static inline void env_sleep_until(struct env *env, struct mono_time moment)
+{
+    env->ops->sleep_until(env, moment);
+}
+
+static inline void env_sleep(struct env *env, struct span span)
+{
+    env_sleep_until(env, mono_add(env_now(env), span));
+}
+
+/* Bytes nobody can foretell (in the simulator: bytes of the seed). */
+static inline void env_random(struct env *env, void *bytes, size_t size)
+{
+    env->ops->random(env, bytes, size);
+}
+
+uint64_t env_random_u64(struct env *env);
+
+/* Uniform in [0, bound); bound > 0. */
+uint64_t env_random_below(struct env *env, uint64_t bound);
+
+/* Uniform in [0, limit]: full jitter. */
+struct span env_jitter(struct env *env, struct span limit);
+
+/* Every task started is joined, once. */
+static inline enum hf_status env_task_start(struct env *env, void (*run)(void *),
+                                            void *argument, struct env_task **ret_task,
+                                            struct error *error)
+{
+    return env->ops->task_start(env, run, argument, ret_task, error);
+}
+
+static inline void env_task_join(struct env *env, struct env_task *task)
+{
+    env->ops->task_join(env, task);
+}
+
+static inline void env_mutex_init(struct env *env, struct env_mutex *mutex)
+{
+    mutex->env = env;
+    env->ops->mutex_init(mutex);
+}
+
+static inline void env_mutex_release(struct env_mutex *mutex)
+{
+    mutex->env->ops->mutex_release(mutex);
+}
+
+static inline void env_mutex_lock(struct env_mutex *mutex)
+{
+    mutex->env->ops->mutex_lock(mutex);
+}
+
+static inline void env_mutex_unlock(struct env_mutex *mutex)
+{
+    mutex->env->ops->mutex_unlock(mutex);
+}
+
+static inline void env_cond_init(struct env *env, struct env_cond *cond)
+{
+    cond->env = env;
+    env->ops->cond_init(cond);
+}
+
+static inline void env_cond_release(struct env_cond *cond)
+{
+    cond->env->ops->cond_release(cond);
+}
+
+/* Unlocks, waits for a signal or the moment, locks again. False once the moment has come.
+ * May also wake for no reason: always wait in a loop on the condition itself. */
+static inline bool env_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
+                                       struct mono_time moment)
+{
+    return cond->env->ops->cond_wait_until(cond, mutex, moment);
+}
+
+static inline void env_cond_wait(struct env_cond *cond, struct env_mutex *mutex)
+{
+    env_cond_wait_until(cond, mutex, (struct mono_time){ MOMENT_FAR });
+}
+
+static inline void env_cond_signal(struct env_cond *cond)
+{
+    cond->env->ops->cond_signal(cond);
+}
+
+static inline void env_cond_broadcast(struct env_cond *cond)
+{
+    cond->env->ops->cond_broadcast(cond);
+}
+
+#endif

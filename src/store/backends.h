@@ -1,0 +1,20 @@
+/* backends.h: how each kind of store is made. Everybody else opens stores by URL. */
+#ifndef STORE_BACKENDS_H
+#define STORE_BACKENDS_H
+
+#include "base/url.h"
+#include "store/store.h"
+
+/* Objects in this process's memory, gone with it. */
+enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                              struct error *error);
+
+/* Plain files under a directory. ?sync=off gives up durability for speed. */
+enum hf_status dir_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                              struct error *error);
+
+/* Rows of one SQLite file, large objects as files beside it. ?sync=off as above. */
+enum hf_status sqlite_store_open(struct env *env, const struct url *url,
+                                 struct store **ret_store, struct error *error);
+
+#endif

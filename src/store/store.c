@@ -1,0 +1,184 @@
+/* store.c: the front door: what every back end may rely on is checked here, once, and what
+ * every caller may rely on is asserted on the way out. */
+#include "store/store.h"
+
+#include "base/check.h"
+
+bool etag_set(struct etag *etag, struct view text)
+{
+    if (text.size == 0 || text.size > ETAG_BYTES_MAX)
+        return false;
+    memcpy(etag->data, text.data, text.size);
+    etag->size = (uint8_t)text.size;
+    return true;
+}
+
+void list_release(struct list_call *call)
+{
+    arena_release(&call->arena);
+    call->entries = NULL;
+    call->count = 0;
+}
+
+/* ---- Checks on the way in ----------------------------------------------------------------- */
+
+static bool key_is_good(struct view key, struct error *error)
+{
+    if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
+        return true;
+    error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one %zu", KEY_BYTES_MAX,
+              key.size);
+    return false;
+}
+
+static bool condition_is_good(const struct condition *condition, struct error *error)
+{
+    if (condition->kind != CONDITION_MATCH || condition->etag.size > 0)
+        return true;
+    error_set(error, HF_INVALID, "if-match needs an ETag");
+    return false;
+}
+
+static bool get_is_good(struct get_call *call)
+{
+    return key_is_good(call->key, &call->error);
+}
+
+static bool put_is_good(struct put_call *call)
+{
+    if (call->body.size > BODY_BYTES_MAX) {
+        error_set(&call->error, HF_INVALID, "%zu bytes are too many for one put; stream them",
+                  call->body.size);
+        return false;
+    }
+    return key_is_good(call->key, &call->error) &&
+           condition_is_good(&call->condition, &call->error);
+}
+
+static bool delete_is_good(struct store *store, struct delete_call *call)
+{
+    if (call->condition.kind == CONDITION_ABSENT) {
+        error_set(&call->error, HF_INVALID, "a delete cannot ask for absence");
+        return false;
+    }
+    if (call->condition.kind == CONDITION_MATCH && !store->traits.delete_conditional) {
+        error_set(&call->error, HF_UNSUPPORTED, "this store has no conditional delete");
+        return false;
+    }
+    return key_is_good(call->key, &call->error) &&
+           condition_is_good(&call->condition, &call->error);
+}
+
+/* ---- The calls ------------------------------------------------------------------------------ */
+
+enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count)
+{
+    check(count <= BATCH_MAX);
+    enum hf_status first = HF_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!get_is_good(&calls[i]))
+            return calls[i].error.status;
+    store->ops->get(store, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        enum hf_status status = calls[i].error.status;
+        check(status != HF_OK || calls[i].info.etag.size > 0);
+        if (first == HF_OK)
+            first = status;
+    }
+    return first;
+}
+
+enum hf_status store_put_many(struct store *store, struct put_call *calls, size_t count)
+{
+    check(count <= BATCH_MAX);
+    enum hf_status first = HF_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!put_is_good(&calls[i]))
+            return calls[i].error.status;
+    store->ops->put(store, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        enum hf_status status = calls[i].error.status;
+        check(status != HF_OK || calls[i].etag.size > 0);
+        if (first == HF_OK)
+            first = status;
+    }
+    return first;
+}
+
+enum hf_status store_delete_many(struct store *store, struct delete_call *calls, size_t count)
+{
+    check(count <= BATCH_MAX);
+    enum hf_status first = HF_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!delete_is_good(store, &calls[i]))
+            return calls[i].error.status;
+    store->ops->remove(store, calls, count);
+    for (size_t i = 0; i < count && first == HF_OK; i++)
+        first = calls[i].error.status;
+    return first;
+}
+
+enum hf_status store_get(struct store *store, struct get_call *call)
+{
+    return store_get_many(store, call, 1);
+}
+
+enum hf_status store_put(struct store *store, struct put_call *call)
+{
+    return store_put_many(store, call, 1);
+}
+
+enum hf_status store_delete(struct store *store, struct delete_call *call)
+{
+    return store_delete_many(store, call, 1);
+}
+
+enum hf_status store_list(struct store *store, struct list_call *call)
+{
+    if (call->max == 0)
+        call->max = LIST_PAGE_MAX;
+    call->count = 0;
+    call->more = false;
+    call->arena = ARENA_INIT;
+    if (call->max > LIST_PAGE_MAX || call->delimiter.size > 1 ||
+        call->prefix.size > KEY_BYTES_MAX || call->after.size > KEY_BYTES_MAX)
+        return error_set(&call->error, HF_INVALID,
+                         "a listing takes a page of 1 to %d, names of at most %d bytes and a "
+                         "delimiter of one byte",
+                         LIST_PAGE_MAX, KEY_BYTES_MAX);
+    call->entries = arena_take(&call->arena, call->max * sizeof *call->entries);
+    if (!call->entries)
+        return error_no_memory(&call->error);
+    error_clear(&call->error);
+    store->ops->list(store, call);
+    if (call->error.status != HF_OK)
+        list_release(call);
+    check(!call->more || call->count > 0);
+    return call->error.status;
+}
+
+enum hf_status store_get_file(struct store *store, struct get_call *call, int fd,
+                              const struct progress *progress)
+{
+    if (!get_is_good(call))
+        return call->error.status;
+    store->ops->get_file(store, call, fd, progress);
+    check(call->error.status != HF_OK || call->info.etag.size > 0);
+    return call->error.status;
+}
+
+enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
+                              const struct progress *progress)
+{
+    if (!put_is_good(call))
+        return call->error.status;
+    store->ops->put_file(store, call, fd, progress);
+    check(call->error.status != HF_OK || call->etag.size > 0);
+    return call->error.status;
+}
+
+void store_close(struct store *store)
+{
+    if (store)
+        store->ops->close(store);
+}

@@ -1,0 +1,236 @@
+/* store.h: objects with ETags, and writes that happen only if the object is still the one
+ * that was read. Everything above this header is built on that one promise.
+ *
+ * A call is a struct: the caller fills in what is asked, the store fills in what came of it,
+ * and the reason for a failure travels with it. So one call and many calls look alike:
+ *
+ *     struct put_call put = { .key = VIEW("a"), .body = VIEW("1"), .condition = if_absent() };
+ *     if (store_put(store, &put) == HF_OK)
+ *         use(put.etag);
+ *
+ * What the statuses promise, on every back end:
+ *
+ *   OK            done, and durable as far as the store can say so
+ *   NOT_FOUND     get, delete: no such object. put if-match: the object is gone
+ *   NOT_MODIFIED  get with none_match: the object still has that ETag
+ *   CONFLICT      the condition did not hold; this call changed nothing
+ *   UNSURE        a write without an answer: it may have happened, or may still happen later
+ *   UNAVAILABLE   certainly not done (full disk, unreachable, throttled, out of memory)
+ *   DENIED, INVALID, UNSUPPORTED, CORRUPT   as in holdfast.h; nothing was changed
+ *
+ * A delete without a condition of an object that is not there is OK: stores on the network
+ * cannot tell. An ETag names one version of one key; never parse it. Whether writing equal
+ * bytes again gives a new ETag depends on the store (traits.etag_fresh).
+ *
+ * Keys are 1 to KEY_BYTES_MAX bytes. Every function may be called from any task of the env
+ * that the store was opened with. */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/moment.h"
+#include "base/view.h"
+#include "env/env.h"
+
+#include <stdint.h>
+
+/* ---- What calls are made of ------------------------------------------------------------- */
+
+struct etag {
+    uint8_t size;
+    char data[ETAG_BYTES_MAX];
+};
+
+static inline struct view etag_view(const struct etag *etag)
+{
+    return (struct view){ etag->data, etag->size };
+}
+
+static inline bool etag_equal(const struct etag *a, const struct etag *b)
+{
+    return view_equal(etag_view(a), etag_view(b));
+}
+
+/* False, and unchanged, when the text is empty or too long for an ETag. */
+bool etag_set(struct etag *etag, struct view text);
+
+enum condition_kind { CONDITION_ALWAYS, CONDITION_ABSENT, CONDITION_MATCH };
+
+/* When a write may happen. Zero-initialised it means always. */
+struct condition {
+    enum condition_kind kind;
+    struct etag etag;
+};
+
+static inline struct condition if_absent(void)
+{
+    return (struct condition){ .kind = CONDITION_ABSENT };
+}
+
+static inline struct condition if_match(const struct etag *etag)
+{
+    return (struct condition){ .kind = CONDITION_MATCH, .etag = *etag };
+}
+
+struct object_info {
+    struct etag etag;
+    uint64_t size;
+    struct wall_time modified; /* by the store's clock; for display */
+};
+
+/* What a reply says about the store's clock: its Date, and when on our boot-time clock the
+ * request left and the reply came. Unknown where the store tells no time. */
+struct store_stamp {
+    bool known;
+    struct wall_time date;
+    struct mono_time sent;
+    struct mono_time received;
+};
+
+/* Called now and then while a stream moves; returning false stops it (CANCELLED). */
+struct progress {
+    bool (*step)(void *argument, uint64_t done, uint64_t total);
+    void *argument;
+};
+
+/* ---- The calls -------------------------------------------------------------------------- */
+
+/* A deadline of zero means: the store's own time-out. */
+
+struct get_call {
+    /* asked */
+    struct view key;
+    struct etag none_match; /* set: answer NOT_MODIFIED if the object still has this ETag */
+    struct etag match;      /* set: answer CONFLICT unless the object has this ETag */
+    uint64_t offset;        /* read from here ... */
+    uint64_t length;        /* ... this many bytes; 0: to the end */
+    struct mono_time deadline;
+    struct buffer *body; /* the bytes are appended; its bound is the most that is read */
+    /* answered */
+    struct object_info info; /* of the whole object, whatever range was asked */
+    struct store_stamp stamp;
+    struct error error;
+};
+
+struct put_call {
+    /* asked */
+    struct view key;
+    struct view body;
+    struct condition condition;
+    struct mono_time deadline;
+    /* answered */
+    struct etag etag;
+    struct store_stamp stamp;
+    struct error error;
+};
+
+struct delete_call {
+    /* asked */
+    struct view key;
+    struct condition condition; /* ALWAYS, or MATCH where traits.delete_conditional */
+    struct mono_time deadline;
+    /* answered */
+    struct store_stamp stamp;
+    struct error error;
+};
+
+/* One object, or, when `is_prefix`, all keys that start with `key` up to and including the
+ * delimiter; then only `key` is set. */
+struct list_entry {
+    struct view key;
+    bool is_prefix;
+    struct object_info info;
+};
+
+struct list_call {
+    /* asked */
+    struct view prefix;
+    struct view after;    /* only names greater than this; empty: from the start */
+    size_t max;           /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
+    struct view delimiter; /* empty, or one byte: roll up what stands behind it */
+    struct mono_time deadline;
+    /* answered; to be given back by list_release */
+    struct arena arena;
+    struct list_entry *entries; /* in byte order of key */
+    size_t count;
+    bool more; /* there is more behind the last entry: ask again with its key as `after` */
+    struct store_stamp stamp;
+    struct error error;
+};
+
+void list_release(struct list_call *call);
+
+/* ---- The store -------------------------------------------------------------------------- */
+
+enum store_clock {
+    STORE_CLOCK_NONE, /* tells no time */
+    STORE_CLOCK_BOOT, /* the boot-time clock of the machine, under env_boot_id */
+    STORE_CLOCK_DATE, /* stamps with the date of the store */
+};
+
+/* What this store can do. Back ends of ours know; for stores on the network the probe finds
+ * out, and until it has, the careful value stands. */
+struct store_traits {
+    bool delete_conditional;   /* delete obeys CONDITION_MATCH */
+    bool put_file_conditional; /* put_file obeys conditions at any size */
+    bool etag_fresh;           /* writing equal bytes again gives a new ETag */
+    bool list_ordered;         /* listings come in byte order */
+    enum store_clock clock;
+};
+
+struct store;
+
+/* A back end. `get`, `put` and `remove` take many calls at once, each conditional and answered
+ * by itself; which of them succeed does not depend on the others. */
+struct store_ops {
+    const char *name;
+    void (*get)(struct store *store, struct get_call *calls, size_t count);
+    void (*put)(struct store *store, struct put_call *calls, size_t count);
+    void (*remove)(struct store *store, struct delete_call *calls, size_t count);
+    void (*list)(struct store *store, struct list_call *call);
+    void (*get_file)(struct store *store, struct get_call *call, int fd,
+                     const struct progress *progress);
+    void (*put_file)(struct store *store, struct put_call *call, int fd,
+                     const struct progress *progress);
+    void (*close)(struct store *store);
+};
+
+struct store {
+    const struct store_ops *ops;
+    struct env *env;
+    struct store_traits traits;
+};
+
+/* Opens by URL: mem:  dir:PATH  sqlite:FILE. Options follow as ?name=value&name=value; an
+ * unknown one is refused. */
+enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
+                          struct error *error);
+
+/* Waits for nothing and writes nothing; no call may be under way. NULL is fine. */
+void store_close(struct store *store);
+
+/* Each returns the status that is also in call->error. */
+enum hf_status store_get(struct store *store, struct get_call *call);
+enum hf_status store_put(struct store *store, struct put_call *call);
+enum hf_status store_delete(struct store *store, struct delete_call *call);
+enum hf_status store_list(struct store *store, struct list_call *call);
+
+/* Many calls, at most BATCH_MAX: the back end does them together as well as it can. OK when all
+ * are; else the first status that is not. */
+enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count);
+enum hf_status store_put_many(struct store *store, struct put_call *calls, size_t count);
+enum hf_status store_delete_many(struct store *store, struct delete_call *calls, size_t count);
+
+/* Streams an object to or from a file, never whole in memory. get_file writes at the file's
+ * offset 0 and on, put_file reads from offset 0 to the file's end; `fd` stays the caller's, and
+ * after a failed get_file its contents are undefined. call->body is not used. `progress` may be
+ * NULL. */
+enum hf_status store_get_file(struct store *store, struct get_call *call, int fd,
+                              const struct progress *progress);
+enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
+                              const struct progress *progress);
+
+#endif

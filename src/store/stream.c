@@ -1,0 +1,84 @@
+#include "store/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum hf_status file_size(int fd, uint64_t *ret_size, struct error *error)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return error_from_errno(error, errno, "look at the file");
+    if (!S_ISREG(st.st_mode))
+        return error_set(error, HF_INVALID, "only a regular file can be streamed");
+    *ret_size = (uint64_t)st.st_size;
+    return HF_OK;
+}
+
+enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct error *error)
+{
+    while (bytes.size > 0) {
+        ssize_t done = pwrite(fd, bytes.data, bytes.size, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return error_from_errno(error, errno, "write");
+        bytes = view_from(bytes, (size_t)done);
+        offset += (uint64_t)done;
+    }
+    return HF_OK;
+}
+
+enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset,
+                            size_t *ret_size, struct error *error)
+{
+    size_t got = 0;
+    while (got < size) {
+        ssize_t done = pread(fd, (char *)bytes + got, size - got, (off_t)(offset + got));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return error_from_errno(error, errno, "read");
+        if (done == 0)
+            break;
+        got += (size_t)done;
+    }
+    *ret_size = got;
+    return HF_OK;
+}
+
+enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
+                         const struct progress *progress, struct error *error)
+{
+    char *piece = malloc(STREAM_PIECE);
+    if (!piece)
+        return error_no_memory(error);
+    enum hf_status status = HF_OK;
+    uint64_t done = 0;
+    while (status == HF_OK && done < length) {
+        size_t wanted = length - done < STREAM_PIECE ? (size_t)(length - done) : STREAM_PIECE;
+        size_t got = 0;
+        status = file_read_at(from, piece, wanted, offset + done, &got, error);
+        if (status == HF_OK && got < wanted)
+            status = error_set(error, HF_CORRUPT, "the file ends at byte %" PRIu64 " of %" PRIu64,
+                               offset + done + got, offset + length);
+        if (status == HF_OK)
+            status = file_write_at(to, (struct view){ piece, got }, done, error);
+        done += got;
+        if (status == HF_OK && !progress_step(progress, done, length, error))
+            status = HF_CANCELLED;
+    }
+    free(piece);
+    return status;
+}
+
+bool progress_step(const struct progress *progress, uint64_t done, uint64_t total,
+                   struct error *error)
+{
+    if (!progress || !progress->step || progress->step(progress->argument, done, total))
+        return true;
+    error_set(error, HF_CANCELLED, "stopped after %" PRIu64 " of %" PRIu64 " bytes", done, total);
+    return false;
+}
