@@ -29,23 +29,23 @@ extern "C" {
  *
  * Exit codes start at 80 so that `holdfast run`, which passes on the exit status of its child,
  * is not mistaken for it by scripts that use the customary small numbers. */
-#define HF_STATUS_TABLE(ROW)                                                                   \
-    ROW(OK, 0, "done")                                                                         \
-    ROW(NOT_FOUND, 80, "there is no such object or lease")                                     \
-    ROW(NOT_MODIFIED, 81, "the object is still the version that was named")                    \
-    ROW(CONFLICT, 82, "somebody else wrote first: read again, then decide again")              \
-    ROW(UNSURE, 83, "the write may or may not have happened, and may still happen")            \
-    ROW(UNAVAILABLE, 84, "certainly not done; it may work later")                              \
-    ROW(DENIED, 85, "not allowed: check the credentials or permissions")                       \
-    ROW(INVALID, 86, "the request makes no sense as it stands: correct it")                    \
-    ROW(UNSUPPORTED, 87, "this store or build cannot do that")                                 \
-    ROW(CORRUPT, 88, "stored data is damaged: keep it, and look before going on")              \
-    ROW(HELD, 89, "somebody else holds it")                                                    \
-    ROW(LOST, 90, "the lease is no longer ours: stop the work it protected")                   \
-    ROW(EXPIRED, 91, "the lease ended before the call")                                        \
-    ROW(MISMATCH, 92, "it belongs to another lock or lease than the one named")                \
-    ROW(FENCED, 93, "a later holder has written already: our token is stale")                  \
-    ROW(TIMEOUT, 94, "the time allowed is over, and nothing was changed")                      \
+#define HF_STATUS_TABLE(ROW)                                                        \
+    ROW(OK, 0, "done")                                                              \
+    ROW(NOT_FOUND, 80, "there is no such object or lease")                          \
+    ROW(NOT_MODIFIED, 81, "the object is still the version that was named")         \
+    ROW(CONFLICT, 82, "somebody else wrote first: read again, then decide again")   \
+    ROW(UNSURE, 83, "the write may or may not have happened, and may still happen") \
+    ROW(UNAVAILABLE, 84, "certainly not done; it may work later")                   \
+    ROW(DENIED, 85, "not allowed: check the credentials or permissions")            \
+    ROW(INVALID, 86, "the request makes no sense as it stands: correct it")         \
+    ROW(UNSUPPORTED, 87, "this store or build cannot do that")                      \
+    ROW(CORRUPT, 88, "stored data is damaged: keep it, and look before going on")   \
+    ROW(HELD, 89, "somebody else holds it")                                         \
+    ROW(LOST, 90, "the lease is no longer ours: stop the work it protected")        \
+    ROW(EXPIRED, 91, "the lease ended before the call")                             \
+    ROW(MISMATCH, 92, "it belongs to another lock or lease than the one named")     \
+    ROW(FENCED, 93, "a later holder has written already: our token is stale")       \
+    ROW(TIMEOUT, 94, "the time allowed is over, and nothing was changed")           \
     ROW(CANCELLED, 95, "stopped because the caller asked to")
 
 #define HF_STATUS_ENUM_(name, code, text) HF_##name,

@@ -10,18 +10,18 @@
 #include <cmocka.h>
 
 /* One row of a test table. */
-#define IT(sentence, function)                                                                 \
-    {                                                                                          \
-        (sentence), (function), NULL, NULL, NULL                                               \
+#define IT(sentence, function)                   \
+    {                                            \
+        (sentence), (function), NULL, NULL, NULL \
     }
 
 /* Asserts a status and shows the reason when it is another. */
-#define assert_status(expected, call, error_pointer)                                           \
-    do {                                                                                       \
-        enum hf_status status_ = (call);                                                       \
-        if (status_ != (expected))                                                             \
-            fail_msg("%s: %s, expected %s: %s", #call, hf_status_name(status_),                \
-                     hf_status_name(expected), status_ == HF_OK ? "" : (error_pointer)->why);  \
+#define assert_status(expected, call, error_pointer)                                          \
+    do {                                                                                      \
+        enum hf_status status_ = (call);                                                      \
+        if (status_ != (expected))                                                            \
+            fail_msg("%s: %s, expected %s: %s", #call, hf_status_name(status_),               \
+                     hf_status_name(expected), status_ == HF_OK ? "" : (error_pointer)->why); \
     } while (0)
 
 /* A new, empty directory for this test, removed with all in it by test_dir_remove. Aborts the

@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,12 +22,16 @@ void buffer_clear(struct buffer *buffer)
 bool buffer_reserve(struct buffer *buffer, size_t extra)
 {
     check(buffer->size <= buffer->max);
-    if (buffer->failed || extra > buffer->max - buffer->size)
+    if (buffer->failed || extra > buffer->max - buffer->size ||
+        buffer->size + extra >= SIZE_MAX / 4)
         goto fail;
-    size_t needed = buffer->size + extra;
+    /* The NUL of buffer_print and buffer_text has room behind the bound. */
+    size_t needed = buffer->size + extra + 1;
     if (needed <= buffer->capacity)
         return true;
     size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity * 2;
+    if (capacity > buffer->max)
+        capacity = buffer->max + 1;
     if (capacity < needed)
         capacity = needed;
     char *data = realloc(buffer->data, capacity);
@@ -62,7 +67,7 @@ bool buffer_print(struct buffer *buffer, const char *format, ...)
     va_copy(again, args);
     int needed = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    bool ok = needed >= 0 && buffer_reserve(buffer, (size_t)needed + 1);
+    bool ok = needed >= 0 && buffer_reserve(buffer, (size_t)needed);
     if (ok) {
         vsnprintf(buffer->data + buffer->size, (size_t)needed + 1, format, again);
         buffer->size += (size_t)needed;
@@ -74,8 +79,8 @@ bool buffer_print(struct buffer *buffer, const char *format, ...)
 
 const char *buffer_text(struct buffer *buffer)
 {
-    if (!buffer_append_byte(buffer, '\0'))
+    if (!buffer_reserve(buffer, 0))
         return NULL;
-    buffer->size--;
+    buffer->data[buffer->size] = '\0';
     return buffer->data;
 }

@@ -9,11 +9,13 @@ enum hf_status error_set(struct error *error, enum hf_status status, const char 
 {
     if (!error)
         return status;
+    char why[ERROR_WHY_MAX]; /* the arguments may quote the reason before */
     va_list args;
     va_start(args, format);
-    error->status = status;
-    vsnprintf(error->why, sizeof error->why, format, args);
+    vsnprintf(why, sizeof why, format, args);
     va_end(args);
+    error->status = status;
+    memcpy(error->why, why, strlen(why) + 1);
     return status;
 }
 
@@ -44,12 +46,13 @@ void error_prefix(struct error *error, const char *format, ...)
 {
     if (!error)
         return;
-    char old[ERROR_WHY_MAX];
-    memcpy(old, error->why, sizeof old);
+    char whole[2 * ERROR_WHY_MAX + 2];
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(error->why, sizeof error->why, format, args);
+    vsnprintf(whole, ERROR_WHY_MAX, format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof error->why)
-        snprintf(error->why + used, sizeof error->why - (size_t)used, ": %s", old);
+    size_t used = strlen(whole);
+    snprintf(whole + used, sizeof whole - used, ": %s", error->why);
+    whole[ERROR_WHY_MAX - 1] = '\0';
+    memcpy(error->why, whole, ERROR_WHY_MAX);
 }

@@ -16,8 +16,9 @@ struct error {
 
 /* Sets both and returns the status, so that `return error_set(e, HF_DENIED, "...")` reads well.
  * A reason that does not fit is cut. `error` may be NULL where nobody asks. */
-__attribute__((format(printf, 3, 4))) enum hf_status
-error_set(struct error *error, enum hf_status status, const char *format, ...);
+__attribute__((format(printf, 3, 4))) enum hf_status error_set(struct error *error,
+                                                               enum hf_status status,
+                                                               const char *format, ...);
 
 /* Status and reason of an errno value: full disks and busy files are UNAVAILABLE, missing
  * permissions and read-only file systems DENIED, and so on. "what" names the failed step. */

@@ -13,7 +13,8 @@
 #define KEY_BYTES_MAX  1024
 #define ETAG_BYTES_MAX 127
 
-/* One object read into or written from memory; larger ones are streamed by get_file, put_file. */
+/* One object read into or written from memory; larger ones are streamed by get_file, put_file.
+ */
 #define BODY_BYTES_MAX (256 * MIB)
 
 /* The largest object (S3: 5 TiB, in parts). */

@@ -163,8 +163,8 @@ void *map_seek(const struct map *map, struct view key, bool beyond)
     bool found = view_equal(likely->key, key);
     size_t bit = found ? LEAF : first_difference(likely->key, key);
 
-    /* Go down to where the key stands or would stand; what is right of the last turn to the left
-     * comes next. */
+    /* Go down to where the key stands or would stand; what is right of the last turn to the
+     * left comes next. */
     const struct map_node *node = map->root, *next = NULL;
     while (node->bit < bit) {
         unsigned side = bit_of(key, node->bit);

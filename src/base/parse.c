@@ -49,9 +49,12 @@ struct span_unit {
 
 /* Falling, so that the order of the table is the order in which units may follow each other. */
 static const struct span_unit span_units[] = {
-    { "d", INT64_C(86400) * 1000000 }, { "h", INT64_C(3600) * 1000000 },
-    { "m", INT64_C(60) * 1000000 },    { "s", 1000000 },
-    { "ms", 1000 },                    { "us", 1 },
+    { "d", INT64_C(86400) * 1000000 },
+    { "h", INT64_C(3600) * 1000000 },
+    { "m", INT64_C(60) * 1000000 },
+    { "s", 1000000 },
+    { "ms", 1000 },
+    { "us", 1 },
 };
 #define SPAN_UNITS (sizeof span_units / sizeof span_units[0])
 
@@ -110,18 +113,17 @@ enum hf_status parse_span(struct view text, struct span *ret_span, struct error 
 
 const char *span_text(struct span span, char text[SPAN_TEXT_MAX])
 {
-    int64_t left = span.us;
+    uint64_t left = span.us < 0 ? 0 - (uint64_t)span.us : (uint64_t)span.us;
     size_t used = 0;
     text[0] = '\0';
-    if (left < 0) {
+    if (span.us < 0)
         text[used++] = '-';
-        left = -left;
-    }
     for (size_t i = 0; i < SPAN_UNITS; i++) {
-        int64_t count = left / span_units[i].us;
-        left -= count * span_units[i].us;
+        uint64_t unit_us = (uint64_t)span_units[i].us;
+        uint64_t count = left / unit_us;
+        left -= count * unit_us;
         if (count)
-            used += (size_t)snprintf(text + used, SPAN_TEXT_MAX - used, "%" PRId64 "%s", count,
+            used += (size_t)snprintf(text + used, SPAN_TEXT_MAX - used, "%" PRIu64 "%s", count,
                                      span_units[i].name);
     }
     if (used == 0)
@@ -205,7 +207,8 @@ static void date_of_days(int64_t days, int64_t *ret_year, int64_t *ret_month, in
     int64_t day_of_era = days - era * 146097;
     int64_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t day_of_year =
+        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     int64_t month_from_march = (5 * day_of_year + 2) / 153;
     *ret_day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     *ret_month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
@@ -298,7 +301,12 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct e
         return error_set(error, HF_INVALID,
                          "'%.*s' is not a time; write it like 2026-02-06T10:00:00Z",
                          VIEW_ARGS(view_first(text, 60)));
-    ret_time->us = (seconds - zone_seconds) * 1000000 + fraction_us;
+    /* A zone may carry a date of year 1 or 9999 beyond what time_text can print. */
+    seconds -= zone_seconds;
+    if (seconds < days_of_date(1, 1, 1) * 86400 || seconds >= days_of_date(10000, 1, 1) * 86400)
+        return error_set(error, HF_INVALID, "'%.*s' is, in UTC, outside the years 1 to 9999",
+                         VIEW_ARGS(view_first(text, 60)));
+    ret_time->us = seconds * 1000000 + fraction_us;
     return HF_OK;
 }
 

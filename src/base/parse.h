@@ -18,17 +18,19 @@ enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
  * years. */
 enum hf_status parse_span(struct view text, struct span *ret_span, struct error *error);
 
-/* "4096", "64KiB", "2GiB", "10MB": B KB MB GB TB in thousands, KiB MiB GiB TiB in 1,024s. */
+/* "4096", "64KiB", "2GiB", "10MB": B KB MB GB TB in thousands, KiB MiB GiB TiB in 1,024s.
+ * Below 2^63. */
 enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct error *error);
 
-/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06T11:00:00.250+01:00". A leap second counts as the
- * second before it. Years 0001 to 9999; fractions past microseconds are cut. */
+/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06T11:00:00.250+01:00". A leap second counts as
+ * the second before it. Years 0001 to 9999 in UTC; fractions past microseconds are cut. */
 enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct error *error);
 
 /* "on" or "off". */
 enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error);
 
-/* The shortest text that parse_span reads back as the same span: "1m30s". */
+/* The text with the largest units that parse_span reads back as the same span: "1m30s". A
+ * negative span has a "-" in front, which parse_span does not read. */
 #define SPAN_TEXT_MAX 64
 const char *span_text(struct span span, char text[SPAN_TEXT_MAX]);
 

@@ -29,6 +29,14 @@ static bool percent_decode(struct view *view)
     return true;
 }
 
+static struct view find_parameter(const struct url *url, struct view name)
+{
+    for (size_t i = 0; i < url->parameter_count; i++)
+        if (view_equal(url->parameters[i].name, name))
+            return url->parameters[i].value;
+    return (struct view){ NULL, 0 };
+}
+
 static enum hf_status parse_parameters(struct url *url, struct view query, struct error *error)
 {
     while (query.size > 0) {
@@ -39,6 +47,9 @@ static enum hf_status parse_parameters(struct url *url, struct view query, struc
         if (url->parameter_count == URL_PARAMETERS_MAX)
             return error_set(error, HF_INVALID, "more than %d URL parameters",
                              URL_PARAMETERS_MAX);
+        if (find_parameter(url, name).data)
+            return error_set(error, HF_INVALID, "the URL parameter '%.*s' stands there twice",
+                             VIEW_ARGS(view_first(name, 60)));
         if (!percent_decode(&value))
             return error_set(error, HF_INVALID, "a bad %%-escape in URL parameter '%.*s'",
                              VIEW_ARGS(view_first(name, 60)));
@@ -50,10 +61,11 @@ static enum hf_status parse_parameters(struct url *url, struct view query, struc
 enum hf_status url_parse(struct view text, struct url *ret_url, struct error *error)
 {
     struct url *url = ret_url;
-    if (text.size > URL_BYTES_MAX || memchr(text.data, 0, text.size))
+    if (text.size > URL_BYTES_MAX || view_find(text, '\0') < text.size)
         return error_set(error, HF_INVALID, "a URL has at most %d bytes, and none is NUL",
                          URL_BYTES_MAX);
-    memcpy(url->space, text.data, text.size);
+    if (text.size)
+        memcpy(url->space, text.data, text.size);
     url->space[text.size] = '\0';
     url->parameter_count = 0;
     struct view rest = { url->space, text.size };
@@ -64,9 +76,10 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct error *er
     for (size_t i = 0; good && i < colon; i++)
         good = is_scheme_byte(rest.data[i]);
     if (!good)
-        return error_set(error, HF_INVALID,
-                         "'%.*s' is not a store URL; write it like dir:PATH, sqlite:FILE or mem:",
-                         VIEW_ARGS(view_first(text, 60)));
+        return error_set(
+            error, HF_INVALID,
+            "'%.*s' is not a store URL; write it like dir:PATH, sqlite:FILE or mem:",
+            VIEW_ARGS(view_first(text, 60)));
 
     struct view query = view_from(rest, colon + 1);
     url->path = view_cut(&query, '?');
@@ -85,10 +98,7 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct error *er
 
 struct view url_parameter(const struct url *url, const char *name)
 {
-    for (size_t i = 0; i < url->parameter_count; i++)
-        if (view_equal(url->parameters[i].name, view_of(name)))
-            return url->parameters[i].value;
-    return (struct view){ NULL, 0 };
+    return find_parameter(url, view_of(name));
 }
 
 enum hf_status url_only_parameters(const struct url *url, const char *const *names,

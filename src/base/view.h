@@ -39,8 +39,8 @@ int view_compare(struct view a, struct view b);
 
 static inline struct view view_from(struct view v, size_t offset)
 {
-    return offset >= v.size ? (struct view){ v.data + v.size, 0 }
-                            : (struct view){ v.data + offset, v.size - offset };
+    size_t skipped = offset < v.size ? offset : v.size;
+    return (struct view){ skipped ? v.data + skipped : v.data, v.size - skipped };
 }
 
 static inline struct view view_first(struct view v, size_t count)

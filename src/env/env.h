@@ -60,7 +60,8 @@ struct env {
 /* The real world. One for the whole process; never freed. */
 struct env *env_real(void);
 
-/* The boot-time clock: counts through suspend, never steps, means nothing on another machine. */
+/* The boot-time clock: counts through suspend, never steps, means nothing on another machine.
+ */
 static inline struct mono_time env_now(struct env *env)
 {
     return env->ops->now(env);

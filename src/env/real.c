@@ -24,8 +24,10 @@ struct env_task {
     void *argument;
 };
 
-static_assert(sizeof(pthread_mutex_t) <= sizeof(((struct env_mutex *)NULL)->state), "the mutex fits in place");
-static_assert(sizeof(pthread_cond_t) <= sizeof(((struct env_cond *)NULL)->state), "the condition fits in place");
+static_assert(sizeof(pthread_mutex_t) <= sizeof(((struct env_mutex *)NULL)->state),
+              "the mutex fits in place");
+static_assert(sizeof(pthread_cond_t) <= sizeof(((struct env_cond *)NULL)->state),
+              "the condition fits in place");
 
 static int64_t read_clock_us(clockid_t clock)
 {
@@ -51,7 +53,8 @@ static struct wall_time real_wall(struct env *env)
     return (struct wall_time){ read_clock_us(CLOCK_REALTIME) };
 }
 
-/* ---- The boot id: read once, from the kernel ---------------------------------------------- */
+/* ---- The boot id: read once, from the kernel ----------------------------------------------
+ */
 
 static char boot_id[64];
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
@@ -104,7 +107,8 @@ static void real_random(struct env *env, void *bytes, size_t size)
     }
 }
 
-/* ---- Tasks -------------------------------------------------------------------------------- */
+/* ---- Tasks --------------------------------------------------------------------------------
+ */
 
 static void *run_task(void *argument)
 {
@@ -141,7 +145,8 @@ static void real_task_join(struct env *env, struct env_task *task)
     free(task);
 }
 
-/* ---- Mutex and condition -------------------------------------------------------------------- */
+/* ---- Mutex and condition --------------------------------------------------------------------
+ */
 
 static pthread_mutex_t *mutex_of(struct env_mutex *mutex)
 {

@@ -45,7 +45,8 @@ static struct object *object_new(struct view key, size_t body_size)
     return object;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------
+ */
 
 /* Takes `object` over, on failure too. */
 static void put_object(struct mem_store *mem, struct put_call *call, struct object *object)
@@ -88,8 +89,7 @@ static void mem_put_file(struct store *store, struct put_call *call, int fd,
     uint64_t size;
     if (file_size(fd, &size, &call->error) != HF_OK)
         return;
-    struct object *object =
-        size <= BODY_BYTES_MAX ? object_new(call->key, (size_t)size) : NULL;
+    struct object *object = size <= BODY_BYTES_MAX ? object_new(call->key, (size_t)size) : NULL;
     if (!object) {
         error_set(&call->error, HF_UNAVAILABLE, "no memory for an object of %" PRIu64 " bytes",
                   size);
@@ -122,7 +122,8 @@ static void mem_remove(struct store *store, struct delete_call *calls, size_t co
     }
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------
+ */
 
 /* Judges the get's conditions and finds its range of the object; with the mutex held. */
 static struct view find_range_locked(struct mem_store *mem, struct get_call *call)

@@ -20,7 +20,8 @@ void list_release(struct list_call *call)
     call->count = 0;
 }
 
-/* ---- Checks on the way in ----------------------------------------------------------------- */
+/* ---- Checks on the way in -----------------------------------------------------------------
+ */
 
 static bool key_is_good(struct view key, struct error *error)
 {
@@ -69,7 +70,8 @@ static bool delete_is_good(struct store *store, struct delete_call *call)
            condition_is_good(&call->condition, &call->error);
 }
 
-/* ---- The calls ------------------------------------------------------------------------------ */
+/* ---- The calls ------------------------------------------------------------------------------
+ */
 
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count)
 {

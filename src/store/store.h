@@ -11,7 +11,8 @@
  * What the statuses promise, on every back end:
  *
  *   OK            done, and durable as far as the store can say so
- *   NOT_FOUND     get, delete: no such object. put if-match: the object is gone
+ *   NOT_FOUND     get: no such object. put or delete if-match: the object is gone (where the
+ *                 store can tell; others say CONFLICT)
  *   NOT_MODIFIED  get with none_match: the object still has that ETag
  *   CONFLICT      the condition did not hold; this call changed nothing
  *   UNSURE        a write without an answer: it may have happened, or may still happen later
@@ -148,8 +149,8 @@ struct list_entry {
 struct list_call {
     /* asked */
     struct view prefix;
-    struct view after;    /* only names greater than this; empty: from the start */
-    size_t max;           /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
+    struct view after;     /* only names greater than this; empty: from the start */
+    size_t max;            /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
     struct view delimiter; /* empty, or one byte: roll up what stands behind it */
     struct mono_time deadline;
     /* answered; to be given back by list_release */
@@ -182,6 +183,7 @@ struct store_traits {
 };
 
 struct store;
+struct probe_report; /* store/probe.h */
 
 /* A back end. `get`, `put` and `remove` take many calls at once, each conditional and answered
  * by itself; which of them succeed does not depend on the others. */
@@ -195,6 +197,8 @@ struct store_ops {
                      const struct progress *progress);
     void (*put_file)(struct store *store, struct put_call *call, int fd,
                      const struct progress *progress);
+    /* May be NULL: notes what only the back end itself can see of its surroundings. */
+    void (*inspect)(struct store *store, struct probe_report *report);
     void (*close)(struct store *store);
 };
 

@@ -31,8 +31,8 @@ enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct 
     return HF_OK;
 }
 
-enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset,
-                            size_t *ret_size, struct error *error)
+enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, size_t *ret_size,
+                            struct error *error)
 {
     size_t got = 0;
     while (got < size) {
@@ -62,8 +62,9 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
         size_t got = 0;
         status = file_read_at(from, piece, wanted, offset + done, &got, error);
         if (status == HF_OK && got < wanted)
-            status = error_set(error, HF_CORRUPT, "the file ends at byte %" PRIu64 " of %" PRIu64,
-                               offset + done + got, offset + length);
+            status =
+                error_set(error, HF_CORRUPT, "the file ends at byte %" PRIu64 " of %" PRIu64,
+                          offset + done + got, offset + length);
         if (status == HF_OK)
             status = file_write_at(to, (struct view){ piece, got }, done, error);
         done += got;
@@ -79,6 +80,7 @@ bool progress_step(const struct progress *progress, uint64_t done, uint64_t tota
 {
     if (!progress || !progress->step || progress->step(progress->argument, done, total))
         return true;
-    error_set(error, HF_CANCELLED, "stopped after %" PRIu64 " of %" PRIu64 " bytes", done, total);
+    error_set(error, HF_CANCELLED, "stopped after %" PRIu64 " of %" PRIu64 " bytes", done,
+              total);
     return false;
 }

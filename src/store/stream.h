@@ -10,8 +10,8 @@ enum hf_status file_size(int fd, uint64_t *ret_size, struct error *error);
 enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct error *error);
 
 /* Reads up to `size` bytes at the offset, fewer only at the end of the file. */
-enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset,
-                            size_t *ret_size, struct error *error);
+enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, size_t *ret_size,
+                            struct error *error);
 
 /* Copies `length` bytes of `from`, starting at `offset`, to the start of `to`. CORRUPT if the
  * file ends before. */

@@ -22,9 +22,9 @@ void get_fail_all(struct get_call *calls, size_t count, const struct error *erro
 void put_fail_all(struct put_call *calls, size_t count, const struct error *error);
 void delete_fail_all(struct delete_call *calls, size_t count, const struct error *error);
 
-/* Listing ordered keys: the back end looks up the first key that is >= `from` (with `beyond`: >),
- * offers it, and repeats while list_offer says so. Prefix, `after`, delimiter and page size are
- * seen to here; a group behind a delimiter is jumped over, not walked through. */
+/* Listing ordered keys: the back end looks up the first key that is >= `from` (with `beyond`:
+ * >), offers it, and repeats while list_offer says so. Prefix, `after`, delimiter and page size
+ * are seen to here; a group behind a delimiter is jumped over, not walked through. */
 struct list_cursor {
     struct view from;
     bool beyond;
@@ -33,8 +33,8 @@ struct list_cursor {
 
 void list_start(const struct list_call *call, struct list_cursor *cursor);
 
-/* False when the page is complete (call->more says if there is another) or has failed. `key` may
- * die after the call. */
+/* False when the page is complete (call->more says if there is another) or has failed. `key`
+ * may die after the call. */
 bool list_offer(struct list_call *call, struct list_cursor *cursor, struct view key,
                 const struct object_info *info);
 

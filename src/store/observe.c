@@ -1,0 +1,284 @@
+#include "store/observe.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *call_kind_name(enum call_kind kind)
+{
+    static const char *const names[CALL_KIND_COUNT] = {
+        [CALL_GET] = "get",   [CALL_PUT] = "put",           [CALL_DELETE] = "delete",
+        [CALL_LIST] = "list", [CALL_GET_FILE] = "get_file", [CALL_PUT_FILE] = "put_file",
+    };
+    check(kind < CALL_KIND_COUNT);
+    return names[kind];
+}
+
+struct observed_store {
+    struct store base;
+    struct store *inner;
+    struct observer observer;
+};
+
+static struct observed_store *observed_of(struct store *store)
+{
+    return (struct observed_store *)(void *)store;
+}
+
+static void tell(struct observed_store *observed, const struct observation *observation)
+{
+    observed->observer.saw(observed->observer.argument, observation);
+}
+
+static struct span since(struct store *store, struct mono_time start)
+{
+    return mono_since(env_now(store->env), start);
+}
+
+static const struct etag *etag_if(const struct error *error, const struct etag *etag)
+{
+    return error->status == HF_OK || error->status == HF_NOT_MODIFIED ? etag : NULL;
+}
+
+static struct observation observation_of_get(const struct get_call *call)
+{
+    return (struct observation){ .kind = CALL_GET,
+                                 .key = call->key,
+                                 .error = &call->error,
+                                 .etag = etag_if(&call->error, &call->info.etag) };
+}
+
+static struct observation observation_of_put(const struct put_call *call)
+{
+    return (struct observation){ .kind = CALL_PUT,
+                                 .key = call->key,
+                                 .condition = &call->condition,
+                                 .error = &call->error,
+                                 .etag = etag_if(&call->error, &call->etag),
+                                 .bytes_sent = call->body.size };
+}
+
+static void observed_get(struct store *store, struct get_call *calls, size_t count)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->get(observed->inner, calls, count);
+    struct span took = since(store, start);
+    for (size_t i = 0; i < count; i++) {
+        struct observation seen = observation_of_get(&calls[i]);
+        if (calls[i].error.status == HF_OK)
+            seen.bytes_received = calls[i].info.size;
+        seen.took = took;
+        seen.first_of_batch = i == 0;
+        tell(observed, &seen);
+    }
+}
+
+static void observed_put(struct store *store, struct put_call *calls, size_t count)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->put(observed->inner, calls, count);
+    struct span took = since(store, start);
+    for (size_t i = 0; i < count; i++) {
+        struct observation seen = observation_of_put(&calls[i]);
+        seen.took = took;
+        seen.first_of_batch = i == 0;
+        tell(observed, &seen);
+    }
+}
+
+static void observed_remove(struct store *store, struct delete_call *calls, size_t count)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->remove(observed->inner, calls, count);
+    struct span took = since(store, start);
+    for (size_t i = 0; i < count; i++) {
+        struct observation seen = { .kind = CALL_DELETE,
+                                    .key = calls[i].key,
+                                    .condition = &calls[i].condition,
+                                    .error = &calls[i].error,
+                                    .took = took,
+                                    .first_of_batch = i == 0 };
+        tell(observed, &seen);
+    }
+}
+
+static void observed_list(struct store *store, struct list_call *call)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->list(observed->inner, call);
+    struct observation seen = { .kind = CALL_LIST,
+                                .key = call->prefix,
+                                .error = &call->error,
+                                .took = since(store, start),
+                                .first_of_batch = true };
+    tell(observed, &seen);
+}
+
+static void observed_get_file(struct store *store, struct get_call *call, int fd,
+                              const struct progress *progress)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->get_file(observed->inner, call, fd, progress);
+    struct observation seen = observation_of_get(call);
+    seen.kind = CALL_GET_FILE;
+    seen.bytes_received = call->error.status == HF_OK ? call->info.size : 0;
+    seen.took = since(store, start);
+    seen.first_of_batch = true;
+    tell(observed, &seen);
+}
+
+static void observed_put_file(struct store *store, struct put_call *call, int fd,
+                              const struct progress *progress)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    observed->inner->ops->put_file(observed->inner, call, fd, progress);
+    struct observation seen = observation_of_put(call);
+    seen.kind = CALL_PUT_FILE;
+    seen.took = since(store, start);
+    seen.first_of_batch = true;
+    tell(observed, &seen);
+}
+
+static void observed_inspect(struct store *store, struct probe_report *report)
+{
+    struct store *inner = observed_of(store)->inner;
+    if (inner->ops->inspect)
+        inner->ops->inspect(inner, report);
+}
+
+static void observed_close(struct store *store)
+{
+    store_close(observed_of(store)->inner);
+    free(store);
+}
+
+static const struct store_ops observed_ops = {
+    .name = "observed",
+    .get = observed_get,
+    .put = observed_put,
+    .remove = observed_remove,
+    .list = observed_list,
+    .get_file = observed_get_file,
+    .put_file = observed_put_file,
+    .inspect = observed_inspect,
+    .close = observed_close,
+};
+
+enum hf_status store_observe(struct store *inner, struct observer observer,
+                             struct store **ret_store, struct error *error)
+{
+    struct observed_store *observed = malloc(sizeof *observed);
+    if (!observed)
+        return error_no_memory(error);
+    *observed = (struct observed_store){
+        .base = { .ops = &observed_ops, .env = inner->env, .traits = inner->traits },
+        .inner = inner,
+        .observer = observer,
+    };
+    *ret_store = &observed->base;
+    return HF_OK;
+}
+
+/* ---- The meter
+ * -------------------------------------------------------------------------------- */
+
+void meter_init(struct meter *meter, struct env *env)
+{
+    *meter = (struct meter){ 0 };
+    env_mutex_init(env, &meter->mutex);
+}
+
+void meter_release(struct meter *meter)
+{
+    env_mutex_release(&meter->mutex);
+}
+
+static void meter_saw(void *argument, const struct observation *seen)
+{
+    struct meter *meter = argument;
+    env_mutex_lock(&meter->mutex);
+    struct meter_counts *counts = &meter->kinds[seen->kind];
+    counts->calls++;
+    counts->batches += seen->first_of_batch;
+    counts->failed += seen->error->status != HF_OK && seen->error->status != HF_NOT_MODIFIED;
+    counts->bytes_sent += seen->bytes_sent;
+    counts->bytes_received += seen->bytes_received;
+    env_mutex_unlock(&meter->mutex);
+}
+
+struct observer meter_observer(struct meter *meter)
+{
+    return (struct observer){ meter_saw, meter };
+}
+
+void meter_reset(struct meter *meter)
+{
+    env_mutex_lock(&meter->mutex);
+    memset(meter->kinds, 0, sizeof meter->kinds);
+    env_mutex_unlock(&meter->mutex);
+}
+
+void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COUNT])
+{
+    env_mutex_lock(&meter->mutex);
+    memcpy(ret_kinds, meter->kinds, sizeof meter->kinds);
+    env_mutex_unlock(&meter->mutex);
+}
+
+/* ---- The trace
+ * -------------------------------------------------------------------------------- */
+
+/* Keys may hold any byte; a line shows the odd ones as \xNN. */
+static void append_printable(struct buffer *line, struct view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (byte >= 0x20 && byte != 0x7f && byte != '\\')
+            buffer_append_byte(line, (char)byte);
+        else
+            buffer_print(line, "\\x%02x", byte);
+    }
+}
+
+static void append_condition(struct buffer *line, const struct condition *condition)
+{
+    if (condition && condition->kind == CONDITION_ABSENT)
+        buffer_print(line, " if-absent");
+    if (condition && condition->kind == CONDITION_MATCH)
+        buffer_print(line, " if-match %.*s", VIEW_ARGS(etag_view(&condition->etag)));
+}
+
+static void trace_saw(void *argument, const struct observation *seen)
+{
+    struct trace *trace = argument;
+    struct buffer line = BUFFER_INIT(8 * KIB);
+    char span[SPAN_TEXT_MAX];
+    buffer_print(&line, "%s ", call_kind_name(seen->kind));
+    append_printable(&line, seen->key);
+    append_condition(&line, seen->condition);
+    buffer_print(&line, " -> %s", hf_status_name(seen->error->status));
+    if (seen->error->status != HF_OK)
+        buffer_print(&line, " (%s)", seen->error->why);
+    else if (seen->etag)
+        buffer_print(&line, " %.*s", VIEW_ARGS(etag_view(seen->etag)));
+    if (seen->bytes_sent + seen->bytes_received > 0)
+        buffer_print(&line, " %" PRIu64 " bytes", seen->bytes_sent + seen->bytes_received);
+    buffer_print(&line, " %s", span_text(seen->took, span));
+    const char *text = buffer_text(&line);
+    trace->line(trace->argument, text ? text : call_kind_name(seen->kind));
+    buffer_release(&line);
+}
+
+struct observer trace_observer(struct trace *trace)
+{
+    return (struct observer){ trace_saw, trace };
+}

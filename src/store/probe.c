@@ -1,0 +1,440 @@
+#include "store/probe.h"
+
+#include "base/check.h"
+#include "base/layout.h"
+#include "base/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RACERS 8
+
+/* Names of scratch objects are short and known; this is room for prefix, random and name. */
+#define SCRATCH_KEY_MAX 96
+
+struct probe {
+    struct store *store;
+    struct probe_report *report;
+    struct error *error;
+    char scratch[SCRATCH_KEY_MAX]; /* ".holdfast/probe/<random>/" */
+};
+
+const char *probe_verdict_name(enum probe_verdict verdict)
+{
+    static const char *const names[] = {
+        [PROBE_GOOD] = "good",
+        [PROBE_LACKING] = "lacking",
+        [PROBE_REFUSED] = "refused",
+        [PROBE_WARNING] = "warning",
+    };
+    return names[verdict];
+}
+
+void probe_note(struct probe_report *report, const char *what, enum probe_verdict verdict,
+                const char *format, ...)
+{
+    if (report->count == PROBE_FINDINGS_MAX)
+        return;
+    struct probe_finding *finding = &report->findings[report->count++];
+    finding->what = what;
+    finding->verdict = verdict;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(finding->detail, sizeof finding->detail, format, args);
+    va_end(args);
+}
+
+/* ---- Small steps
+ * ------------------------------------------------------------------------------ */
+
+struct scratch_key {
+    char text[SCRATCH_KEY_MAX];
+};
+
+static struct view key_of(const struct probe *probe, const char *name,
+                          struct scratch_key *space)
+{
+    snprintf(space->text, sizeof space->text, "%.64s%.24s", probe->scratch, name);
+    return view_of(space->text);
+}
+
+/* Puts straight to the back end: the front door would refuse what the traits do not promise,
+ * and that is what is to be found out. */
+static enum hf_status try_put(struct probe *probe, const char *name, const char *body,
+                              struct condition condition, struct etag *ret_etag)
+{
+    struct scratch_key space;
+    struct put_call put = { .key = key_of(probe, name, &space),
+                            .body = view_of(body),
+                            .condition = condition };
+    probe->report->requests++;
+    probe->store->ops->put(probe->store, &put, 1);
+    if (put.error.status == HF_OK && ret_etag)
+        *ret_etag = put.etag;
+    *probe->error = put.error;
+    return put.error.status;
+}
+
+static enum hf_status try_get(struct probe *probe, const char *name, struct buffer *body,
+                              struct etag *ret_etag, struct store_stamp *ret_stamp)
+{
+    struct scratch_key space;
+    struct get_call get = { .key = key_of(probe, name, &space), .body = body };
+    probe->report->requests++;
+    buffer_clear(body);
+    probe->store->ops->get(probe->store, &get, 1);
+    if (get.error.status == HF_OK) {
+        *ret_etag = get.info.etag;
+        *ret_stamp = get.stamp;
+    }
+    *probe->error = get.error;
+    return get.error.status;
+}
+
+static enum hf_status try_delete(struct probe *probe, const char *name,
+                                 struct condition condition)
+{
+    struct scratch_key space;
+    struct delete_call removal = { .key = key_of(probe, name, &space), .condition = condition };
+    probe->report->requests++;
+    probe->store->ops->remove(probe->store, &removal, 1);
+    *probe->error = removal.error;
+    return removal.error.status;
+}
+
+/* Ends the probe: this store breaks a promise. */
+static enum hf_status refuse(struct probe *probe, const char *what, const char *sentence)
+{
+    probe_note(probe->report, what, PROBE_REFUSED, "%s", sentence);
+    return error_set(probe->error, HF_UNSUPPORTED, "this store cannot be used: %s (failed: %s)",
+                     sentence, what);
+}
+
+/* A write that was to be refused: OK when it was, UNSUPPORTED when it went through. */
+static enum hf_status must_conflict(struct probe *probe, const char *what, enum hf_status got,
+                                    const char *sentence)
+{
+    if (got == HF_OK)
+        return refuse(probe, what, sentence);
+    if (got != HF_CONFLICT && got != HF_NOT_FOUND) {
+        error_prefix(probe->error, "probe: %s", what);
+        return got;
+    }
+    probe_note(probe->report, what, PROBE_GOOD, "refused, as it must be");
+    return error_clear(probe->error);
+}
+
+static enum hf_status must_succeed(struct probe *probe, const char *what, enum hf_status got)
+{
+    if (got != HF_OK)
+        error_prefix(probe->error, "probe: %s", what);
+    return got;
+}
+
+/* ---- The findings, each a function
+ * ------------------------------------------------------------ */
+
+static struct condition wrong_match(void)
+{
+    struct condition condition = { .kind = CONDITION_MATCH };
+    check(etag_set(&condition.etag, VIEW("00000000000000000000000000000000")));
+    return condition;
+}
+
+static enum hf_status find_absent(struct probe *probe)
+{
+    enum hf_status status = must_succeed(probe, "a first put if absent",
+                                         try_put(probe, "a", "1", if_absent(), NULL));
+    if (status != HF_OK)
+        return status;
+    return must_conflict(probe, "put if absent", try_put(probe, "a", "2", if_absent(), NULL),
+                         "it overwrites an object that must be absent");
+}
+
+static enum hf_status find_match(struct probe *probe)
+{
+    struct etag etag, next;
+    enum hf_status status =
+        must_conflict(probe, "put if match, wrong ETag",
+                      try_put(probe, "a", "3", wrong_match(), NULL),
+                      "it overwrites an object whose ETag is not the one asked for");
+    if (status != HF_OK)
+        return status;
+    status = must_conflict(probe, "put if match, no object",
+                           try_put(probe, "missing", "3", wrong_match(), NULL),
+                           "it makes an object when asked to replace a version of it");
+    if (status != HF_OK)
+        return status;
+    status =
+        must_succeed(probe, "put", try_put(probe, "b", "1", (struct condition){ 0 }, &etag));
+    if (status != HF_OK)
+        return status;
+    status = try_put(probe, "b", "2", if_match(&etag), &next);
+    if (status == HF_CONFLICT || status == HF_NOT_FOUND)
+        return refuse(probe, "put if match, right ETag",
+                      "it refuses the very ETag that it gave");
+    if (status != HF_OK)
+        return must_succeed(probe, "put if match, right ETag", status);
+    if (etag_equal(&etag, &next))
+        return refuse(probe, "put if match, right ETag", "other bytes have the same ETag");
+    probe_note(probe->report, "put if match, right ETag", PROBE_GOOD, "accepted");
+    return must_conflict(probe, "put if match, old ETag",
+                         try_put(probe, "b", "3", if_match(&etag), NULL),
+                         "it accepts an ETag that is no longer the object's");
+}
+
+static enum hf_status find_read_back(struct probe *probe)
+{
+    struct buffer body = BUFFER_INIT(KIB);
+    struct etag etag;
+    struct store_stamp stamp;
+    enum hf_status status =
+        must_succeed(probe, "read after write", try_get(probe, "b", &body, &etag, &stamp));
+    if (status == HF_OK && !view_equal(buffer_view(&body), VIEW("2")))
+        status = refuse(probe, "read after write", "a get does not show the last put");
+    else if (status == HF_OK)
+        probe_note(probe->report, "read after write", PROBE_GOOD, "a get shows the last put");
+    buffer_release(&body);
+    return status;
+}
+
+static enum hf_status find_fresh_etags(struct probe *probe)
+{
+    struct etag first, second;
+    enum hf_status status =
+        must_succeed(probe, "put",
+                     try_put(probe, "same", "=", (struct condition){ 0 }, &first));
+    if (status == HF_OK)
+        status = must_succeed(probe, "put",
+                              try_put(probe, "same", "=", (struct condition){ 0 }, &second));
+    if (status != HF_OK)
+        return status;
+    bool fresh = !etag_equal(&first, &second);
+    probe->report->traits.etag_fresh = fresh;
+    if (fresh)
+        probe_note(probe->report, "new ETag on each write", PROBE_GOOD,
+                   "equal bytes written again have a new ETag");
+    else
+        probe_note(probe->report, "new ETag on each write", PROBE_LACKING,
+                   "equal bytes have equal ETags; every document carries a nonce");
+    return HF_OK;
+}
+
+static enum hf_status find_conditional_delete(struct probe *probe)
+{
+    struct buffer body = BUFFER_INIT(KIB);
+    struct etag etag;
+    struct store_stamp stamp;
+    enum hf_status asked = try_delete(probe, "b", wrong_match());
+    enum hf_status status = try_get(probe, "b", &body, &etag, &stamp);
+    bool survived = status == HF_OK;
+    if (status == HF_NOT_FOUND)
+        status = HF_OK;
+    bool works = survived && asked == HF_CONFLICT;
+    if (works)
+        works = try_delete(probe, "b", if_match(&etag)) == HF_OK &&
+                try_get(probe, "b", &body, &etag, &stamp) == HF_NOT_FOUND;
+    buffer_release(&body);
+    if (status != HF_OK)
+        return must_succeed(probe, "conditional delete", status);
+    probe->report->traits.delete_conditional = works;
+    if (works)
+        probe_note(probe->report, "conditional delete", PROBE_GOOD, "honoured");
+    else
+        probe_note(probe->report, "conditional delete", PROBE_LACKING,
+                   survived ? "not supported" : "ignored: it deletes all the same");
+    return error_clear(probe->error);
+}
+
+static enum hf_status find_listing(struct probe *probe)
+{
+    static const char *const names[] = { "l-B", "l-a", "l-a-b", "l-a/b", "l-a0" };
+    size_t count = sizeof names / sizeof names[0];
+    for (size_t i = 0; i < count; i++) {
+        const char *name = names[(i * 2 + 1) % count]; /* written in another order */
+        enum hf_status status =
+            must_succeed(probe, "put",
+                         try_put(probe, name, name, (struct condition){ 0 }, NULL));
+        if (status != HF_OK)
+            return status;
+    }
+    struct scratch_key space;
+    struct list_call list = { .prefix = key_of(probe, "l-", &space) };
+    probe->report->requests++;
+    enum hf_status status = store_list(probe->store, &list);
+    *probe->error = list.error;
+    if (status != HF_OK)
+        return must_succeed(probe, "list", status);
+    bool complete = list.count == count;
+    bool ordered = true;
+    for (size_t i = 1; i < list.count; i++)
+        ordered = ordered && view_compare(list.entries[i - 1].key, list.entries[i].key) < 0;
+    list_release(&list);
+    if (!complete)
+        return refuse(probe, "list after write", "a listing does not show what was just put");
+    probe_note(probe->report, "list after write", PROBE_GOOD, "shows what was just put");
+    probe->report->traits.list_ordered = ordered;
+    if (!ordered)
+        return refuse(probe, "list order", "listings are not in byte order");
+    probe_note(probe->report, "list order", PROBE_GOOD, "byte order");
+    return HF_OK;
+}
+
+/* ---- One winner among many
+ * ---------------------------------------------------------------------- */
+
+struct racer {
+    struct probe *probe;
+    struct condition condition;
+    char name[24];
+    char body[24];
+    enum hf_status status;
+};
+
+static void run_racer(void *argument)
+{
+    struct racer *racer = argument;
+    struct scratch_key space;
+    struct put_call put = { .key = key_of(racer->probe, racer->name, &space),
+                            .body = view_of(racer->body),
+                            .condition = racer->condition };
+    struct store *store = racer->probe->store;
+    store->ops->put(store, &put, 1);
+    racer->status = put.error.status;
+}
+
+/* How many of RACERS tasks were told that their put of one object succeeded. */
+static enum hf_status race(struct probe *probe, const char *name, struct condition condition,
+                           unsigned *ret_winners)
+{
+    struct racer racers[RACERS];
+    struct env_task *tasks[RACERS];
+    struct env *env = probe->store->env;
+    size_t started = 0;
+    enum hf_status status = HF_OK;
+    for (; started < RACERS && status == HF_OK; started++) {
+        struct racer *racer = &racers[started];
+        *racer = (struct racer){ .probe = probe, .condition = condition };
+        snprintf(racer->name, sizeof racer->name, "%s", name);
+        snprintf(racer->body, sizeof racer->body, "racer %zu", started);
+        status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);
+        if (status != HF_OK)
+            break;
+    }
+    unsigned winners = 0;
+    for (size_t i = 0; i < started; i++) {
+        env_task_join(env, tasks[i]);
+        winners += racers[i].status == HF_OK;
+    }
+    probe->report->requests += (uint32_t)started;
+    *ret_winners = winners;
+    return status;
+}
+
+static enum hf_status find_one_winner(struct probe *probe)
+{
+    unsigned winners;
+    enum hf_status status = race(probe, "race", if_absent(), &winners);
+    if (status != HF_OK)
+        return status;
+    if (winners > 1)
+        return refuse(probe, "one winner, if absent",
+                      "several writers at once were all told that they were first");
+    probe_note(probe->report, "one winner, if absent", PROBE_GOOD, "%d writers, %u winner",
+               RACERS, winners);
+
+    struct buffer body = BUFFER_INIT(KIB);
+    struct etag etag;
+    struct store_stamp stamp;
+    status = must_succeed(probe, "one winner", try_get(probe, "race", &body, &etag, &stamp));
+    buffer_release(&body);
+    if (status == HF_OK)
+        status = race(probe, "race", if_match(&etag), &winners);
+    if (status != HF_OK)
+        return status;
+    if (winners > 1)
+        return refuse(probe, "one winner, if match",
+                      "several writers at once all replaced the same version");
+    probe_note(probe->report, "one winner, if match", PROBE_GOOD, "%d writers, %u winner",
+               RACERS, winners);
+    return HF_OK;
+}
+
+/* ---- Time
+ * --------------------------------------------------------------------------------------- */
+
+static void note_date(struct probe *probe, const struct store_stamp *stamp)
+{
+    if (!stamp->known) {
+        probe_note(probe->report, "store time", PROBE_LACKING,
+                   "replies carry no date; a dead holder is waited out by watching it");
+        probe->report->traits.clock = STORE_CLOCK_NONE;
+        return;
+    }
+    char date[TIME_TEXT_MAX], ahead[SPAN_TEXT_MAX];
+    struct span offset = wall_since(stamp->date, env_wall(probe->store->env));
+    int64_t seconds = offset.us / 1000000;
+    struct span rounded = SPAN_S(seconds < 0 ? -seconds : seconds);
+    enum probe_verdict verdict = rounded.us > SPAN_S(60).us ? PROBE_WARNING : PROBE_GOOD;
+    probe_note(probe->report, "store time", verdict, "%s, this machine is %s %s",
+               time_text(stamp->date, date), span_text(rounded, ahead),
+               seconds > 0 ? "behind" : "ahead");
+}
+
+static enum hf_status find_time(struct probe *probe)
+{
+    if (probe->report->traits.clock == STORE_CLOCK_BOOT) {
+        probe_note(probe->report, "store time", PROBE_GOOD,
+                   "the boot-time clock of this machine");
+        return HF_OK;
+    }
+    struct buffer body = BUFFER_INIT(KIB);
+    struct etag etag;
+    struct store_stamp stamp = { 0 };
+    enum hf_status status =
+        must_succeed(probe, "store time", try_get(probe, "a", &body, &etag, &stamp));
+    if (status == HF_OK)
+        note_date(probe, &stamp);
+    buffer_release(&body);
+    return status;
+}
+
+/* ---- All of it
+ * ---------------------------------------------------------------------------------- */
+
+static void remove_scratch(struct probe *probe)
+{
+    static const char *const names[] = { "a",   "b",   "missing", "same",  "race",
+                                         "l-B", "l-a", "l-a-b",   "l-a/b", "l-a0" };
+    struct error first = *probe->error;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        try_delete(probe, names[i], (struct condition){ 0 });
+    *probe->error = first;
+}
+
+enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
+                           struct error *error)
+{
+    static enum hf_status (*const finders[])(struct probe *) = {
+        find_absent,    find_match,       find_one_winner,
+        find_read_back, find_fresh_etags, find_conditional_delete,
+        find_listing,   find_time,
+    };
+    struct probe probe = { .store = store, .report = ret_report, .error = error };
+    *ret_report = (struct probe_report){ .traits = store->traits };
+    char random[17];
+    uint64_t nonce = env_random_u64(store->env);
+    hex_encode(&nonce, sizeof nonce, random);
+    snprintf(probe.scratch, sizeof probe.scratch, LAYOUT_PROBE_SCRATCH "%s/", random);
+
+    enum hf_status status = error_clear(error);
+    for (size_t i = 0; i < sizeof finders / sizeof finders[0] && status == HF_OK; i++)
+        status = finders[i](&probe);
+    remove_scratch(&probe);
+    if (status == HF_OK && store->ops->inspect)
+        store->ops->inspect(store, ret_report);
+    if (status == HF_OK)
+        store->traits = ret_report->traits;
+    return status;
+}

@@ -1,0 +1,56 @@
+/* probe.h: does this store keep the promises that everything above it is built on?
+ *
+ * Some stores accept conditions and ignore them; a lock on such a store protects nothing, and
+ * it must be refused before the first one is taken. The probe tries, on scratch objects, what
+ * the protocol needs (refused when missing) and what it can use (noted in the store's traits),
+ * and keeps its findings in the bucket so that others need not try again. */
+#ifndef STORE_PROBE_H
+#define STORE_PROBE_H
+
+#include "store/store.h"
+
+enum probe_verdict {
+    PROBE_GOOD,    /* as it should be */
+    PROBE_LACKING, /* not there; Holdfast does without */
+    PROBE_REFUSED, /* needed, and not there: the store cannot be used */
+    PROBE_WARNING, /* works, but somebody should know */
+};
+
+const char *probe_verdict_name(enum probe_verdict verdict);
+
+struct probe_finding {
+    const char *what; /* a short name: "put if absent" */
+    enum probe_verdict verdict;
+    char detail[ERROR_WHY_MAX];
+};
+
+#define PROBE_FINDINGS_MAX 32
+
+struct probe_report {
+    struct probe_finding findings[PROBE_FINDINGS_MAX];
+    size_t count;
+    struct store_traits traits;
+    uint32_t requests; /* that it took */
+};
+
+/* Notes one finding; for back ends that look at themselves (store_ops.inspect). */
+__attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *report,
+                                                      const char *what,
+                                                      enum probe_verdict verdict,
+                                                      const char *format, ...);
+
+/* Tries the store and sets its traits. UNSUPPORTED, with a sentence that says what failed, when
+ * it breaks a promise; another status when it could not be tried. The report holds what was
+ * found so far either way. Scratch objects are removed again. */
+enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
+                           struct error *error);
+
+/* Keeps the findings of a good probe in the bucket. */
+enum hf_status probe_save(struct store *store, const struct probe_report *report,
+                          struct error *error);
+
+/* Sets the store's traits from what an earlier probe kept. NOT_FOUND when there is none,
+ * CORRUPT when it cannot be read: then probe again. */
+enum hf_status probe_load(struct store *store, struct error *error);
+
+#endif
