@@ -1,0 +1,485 @@
+#include "store/sqlite_db.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* "HOLD" in the header of the file, where `file` and others look for it. */
+#define APPLICATION_ID 0x484f4c44
+#define LAYOUT_VERSION 1
+
+#define TEXT_OF_(number) #number
+#define TEXT_OF(number)  TEXT_OF_(number)
+
+/* The body comes last: rows of small columns are read without touching it. The key has an index
+ * of its own, so that a row of up to a page stays in one page, and a new body leaves the index
+ * as it is. */
+#define LAYOUT_SQL                                                                       \
+    "CREATE TABLE objects ("                                                             \
+    " id INTEGER PRIMARY KEY,"                                                           \
+    " key BLOB NOT NULL UNIQUE,"                                                         \
+    " etag BLOB NOT NULL,"                                                               \
+    " modified INTEGER NOT NULL,"                                                        \
+    " size INTEGER NOT NULL,"                                                            \
+    " file TEXT,"                                                                        \
+    " body BLOB);"                                                                       \
+    "CREATE UNIQUE INDEX objects_file ON objects (file) WHERE file IS NOT NULL;"         \
+    "CREATE TABLE store (id TEXT NOT NULL);"                                             \
+    "INSERT INTO store VALUES ('%s');"                                                   \
+    "PRAGMA application_id = " TEXT_OF(APPLICATION_ID) ";"                               \
+                                                       "PRAGMA user_version = " TEXT_OF( \
+                                                           LAYOUT_VERSION) ";"
+
+#define ROW_COLUMNS "id, etag, modified, size, file"
+
+static const char *const statement_texts[SQL_COUNT] = {
+    [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_LOOKUP] = "SELECT " ROW_COLUMNS " FROM objects WHERE key = ?1",
+    [SQL_FETCH] = "SELECT " ROW_COLUMNS ", CASE WHEN etag = ?2 THEN NULL ELSE body END"
+                  " FROM objects WHERE key = ?1",
+    [SQL_SEEK] = "SELECT " ROW_COLUMNS ", key FROM objects WHERE key >= ?1 ORDER BY key",
+    [SQL_SEEK_BEYOND] = "SELECT " ROW_COLUMNS ", key FROM objects WHERE key > ?1 ORDER BY key",
+    [SQL_NAMED] = "SELECT 1 FROM objects WHERE file = ?1",
+    [SQL_INSERT] = "INSERT INTO objects (key, etag, modified, size, file, body)"
+                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [SQL_UPDATE] =
+        "UPDATE objects SET etag = ?2, modified = ?3, size = ?4, file = ?5, body = ?6"
+        " WHERE id = ?1",
+    [SQL_SWAP] = "UPDATE objects SET etag = ?2, modified = ?3, size = ?4, body = ?6"
+                 " WHERE key = ?1 AND etag = ?5 AND file IS NULL",
+    [SQL_DELETE] = "DELETE FROM objects WHERE id = ?1",
+};
+
+/* ---- Result codes ---------------------------------------------------------------- */
+
+bool sqlite_is_busy(int code)
+{
+    int primary = code & 0xff;
+    return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_PROTOCOL;
+}
+
+/* A failed call of the system. It is UNAVAILABLE, whatever was wrong: NOT_FOUND would speak of
+ * an object, and INVALID of the request. */
+static enum hf_status system_error(struct error *error, sqlite3 *handle, int code,
+                                   const char *what)
+{
+    int number = sqlite3_system_errno(handle);
+    enum hf_status status =
+        number ? error_from_errno(error, number, what)
+               : error_set(error, HF_UNAVAILABLE, "%s: %s", what, sqlite3_errstr(code));
+    if (status != HF_DENIED)
+        error->status = HF_UNAVAILABLE;
+    return error->status;
+}
+
+enum hf_status sqlite_error(struct error *error, sqlite3 *handle, int code, const char *what)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return error_set(error, HF_UNAVAILABLE, "%s: the database is busy", what);
+    case SQLITE_FULL: return error_set(error, HF_UNAVAILABLE, "%s: the disk is full", what);
+    case SQLITE_NOMEM: return error_no_memory(error);
+    case SQLITE_CORRUPT:
+        return error_set(error, HF_CORRUPT, "%s: the database is damaged", what);
+    case SQLITE_NOTADB:
+        return error_set(error, HF_CORRUPT, "%s: the file is not an SQLite database", what);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return error_set(error, HF_DENIED, "%s: the database cannot be written to", what);
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR: return system_error(error, handle, code, what);
+    default: return error_set(error, HF_UNAVAILABLE, "%s: %s", what, sqlite3_errstr(code));
+    }
+}
+
+/* ---- Statements ------------------------------------------------------------------ */
+
+int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which)
+{
+    int code = sqlite3_step(connection->statements[which]);
+    check(code != SQLITE_ROW);
+    sqlite3_reset(connection->statements[which]);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+void sqlite_reset(struct sqlite_connection *connection, enum sqlite_statement which)
+{
+    sqlite3_reset(connection->statements[which]);
+}
+
+/* The bytes must live until the statement is reset. An empty view is bound as an empty value,
+ * not as NULL. Binding can only fail on a parameter that is not there. */
+void sqlite_bind_view(sqlite3_stmt *statement, int parameter, struct view bytes)
+{
+    const char *data = bytes.size > 0 ? bytes.data : "";
+    check(sqlite3_bind_blob64(statement, parameter, data, bytes.size, SQLITE_STATIC) ==
+          SQLITE_OK);
+}
+
+static struct view column_view(sqlite3_stmt *statement, int column)
+{
+    const char *data = sqlite3_column_blob(statement, column);
+    int size = sqlite3_column_bytes(statement, column);
+    return (struct view){ data ? data : "", data ? (size_t)size : 0 };
+}
+
+enum hf_status sqlite_row_read(sqlite3_stmt *statement, struct sqlite_row *ret_row,
+                               struct error *error)
+{
+    struct view file = column_view(statement, 4);
+    int64_t size = sqlite3_column_int64(statement, 3);
+    *ret_row = (struct sqlite_row){
+        .id = sqlite3_column_int64(statement, 0),
+        .info = { .size = (uint64_t)size, .modified = { sqlite3_column_int64(statement, 2) } },
+    };
+    if (!etag_set(&ret_row->info.etag, column_view(statement, 1)) || size < 0 ||
+        (file.size > 0 && !large_name_is_good(file)))
+        return error_set(error, HF_CORRUPT, "a row of the database makes no sense");
+    memcpy(ret_row->file, file.data, file.size);
+    return HF_OK;
+}
+
+struct view sqlite_row_last(sqlite3_stmt *statement)
+{
+    return column_view(statement, 5);
+}
+
+/* ---- Waiting --------------------------------------------------------------------- */
+
+#define PAUSE_FIRST SPAN_US(50)
+#define PAUSE_MAX   SPAN_MS(2)
+
+struct patience patience_until(struct env *env, struct mono_time deadline)
+{
+    return (struct patience){ .env = env, .deadline = deadline, .pause = PAUSE_FIRST };
+}
+
+bool patience_wait(struct patience *patience)
+{
+    struct mono_time now = env_now(patience->env);
+    if (!mono_before(now, patience->deadline))
+        return false;
+    struct span half = SPAN_US(patience->pause.us / 2);
+    struct span pause = SPAN_US(half.us + env_jitter(patience->env, half).us);
+    env_sleep_until(patience->env, mono_earlier(mono_add(now, pause), patience->deadline));
+    patience->pause = span_smaller(SPAN_US(patience->pause.us * 2), PAUSE_MAX);
+    return true;
+}
+
+/* ---- Recognising the file -------------------------------------------------------- */
+
+enum file_kind { FILE_OURS, FILE_NEW, FILE_FOREIGN, FILE_NEWER };
+
+static int run_text(sqlite3 *handle, const char *sql)
+{
+    return sqlite3_exec(handle, sql, NULL, NULL, NULL);
+}
+
+static int query_number(sqlite3 *handle, const char *sql, int64_t *ret_number)
+{
+    sqlite3_stmt *statement;
+    int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        *ret_number = sqlite3_column_int64(statement, 0);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+static enum file_kind kind_of(int64_t tables, int64_t application, int64_t version)
+{
+    if (tables == 0 && application == 0 && version == 0)
+        return FILE_NEW;
+    if (application != APPLICATION_ID)
+        return FILE_FOREIGN;
+    return version == LAYOUT_VERSION ? FILE_OURS : FILE_NEWER;
+}
+
+/* The three must be seen at one moment: another process may be creating the layout. A savepoint
+ * is a read transaction of its own, or a part of the one that is open. */
+static int recognise(sqlite3 *handle, enum file_kind *ret_kind)
+{
+    int64_t tables = 0;
+    int64_t application = 0;
+    int64_t version = 0;
+    int code = run_text(handle, "SAVEPOINT look");
+    if (code != SQLITE_OK)
+        return code;
+    code = query_number(handle, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (code == SQLITE_OK)
+        code = query_number(handle, "PRAGMA application_id", &application);
+    if (code == SQLITE_OK)
+        code = query_number(handle, "PRAGMA user_version", &version);
+    int released = run_text(handle, "RELEASE look");
+    *ret_kind = kind_of(tables, application, version);
+    return code == SQLITE_OK ? released : code;
+}
+
+static enum hf_status refuse(enum file_kind kind, struct error *error)
+{
+    if (kind == FILE_FOREIGN)
+        return error_set(error, HF_INVALID, "the database belongs to another program");
+    if (kind == FILE_NEWER)
+        return error_set(error, HF_UNSUPPORTED,
+                         "the database was written by a newer version of holdfast");
+    return HF_OK;
+}
+
+/* ---- Creating the layout --------------------------------------------------------- */
+
+static int column_is_wal(void *argument, int count, char **values, char **names)
+{
+    (void)names;
+    *(bool *)argument = count == 1 && values[0] && sqlite3_stricmp(values[0], "wal") == 0;
+    return 0;
+}
+
+static int switch_to_wal(sqlite3 *handle)
+{
+    bool done = false;
+    int code = sqlite3_exec(handle, "PRAGMA journal_mode = WAL", column_is_wal, &done, NULL);
+    return code == SQLITE_OK && !done ? SQLITE_NOLFS : code;
+}
+
+/* Many processes may meet here over a new file: whoever gets the write lock first creates, the
+ * others find it done. */
+static int create_layout(sqlite3 *handle, const char *store_id)
+{
+    char sql[sizeof LAYOUT_SQL + STORE_ID_DIGITS];
+    snprintf(sql, sizeof sql, LAYOUT_SQL, store_id);
+    enum file_kind kind;
+    int code = run_text(handle, "BEGIN IMMEDIATE");
+    if (code != SQLITE_OK)
+        return code;
+    code = recognise(handle, &kind);
+    if (code == SQLITE_OK && kind == FILE_NEW)
+        code = run_text(handle, sql);
+    if (code == SQLITE_OK)
+        code = run_text(handle, "COMMIT");
+    if (!sqlite3_get_autocommit(handle))
+        run_text(handle, "ROLLBACK");
+    return code;
+}
+
+/* Everything that a first connection does and that another process may be in the way of. */
+static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
+                        enum file_kind *ret_kind)
+{
+    int code = recognise(handle, ret_kind);
+    if (code != SQLITE_OK || *ret_kind == FILE_FOREIGN || *ret_kind == FILE_NEWER)
+        return code;
+    database->writable = sqlite3_db_readonly(handle, "main") == 0;
+    if (!database->writable)
+        return SQLITE_OK;
+    if (*ret_kind == FILE_NEW)
+        code = run_text(handle, "PRAGMA auto_vacuum = NONE");
+    if (code == SQLITE_OK)
+        code = switch_to_wal(handle);
+    if (code == SQLITE_OK && *ret_kind == FILE_NEW) {
+        code = create_layout(handle, database->id);
+        if (code == SQLITE_OK)
+            code = recognise(handle, ret_kind);
+    }
+    return code;
+}
+
+static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *handle,
+                                    struct error *error)
+{
+    sqlite3_stmt *statement;
+    int code = sqlite3_prepare_v2(handle, "SELECT id FROM store", -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    struct view id = code == SQLITE_ROW ? column_view(statement, 0) : VIEW("");
+    bool good = id.size == STORE_ID_DIGITS;
+    for (size_t i = 0; good && i < id.size; i++)
+        good = hex_digit(id.data[i]) >= 0;
+    if (good)
+        memcpy(database->id, id.data, id.size);
+    sqlite3_finalize(statement);
+    if (good)
+        return HF_OK;
+    if (code == SQLITE_ROW || code == SQLITE_DONE || code == SQLITE_ERROR)
+        return error_set(error, HF_CORRUPT, "the database has lost the id of the store");
+    return sqlite_error(error, handle, code, "read the id of the store");
+}
+
+/* ---- Connections ----------------------------------------------------------------- */
+
+/* A file name is made absolute before, so that SQLite sees no URI and no ":memory:" in it. */
+static enum hf_status open_handle(const struct sqlite_database *database, int flags,
+                                  sqlite3 **ret_handle, struct error *error)
+{
+    sqlite3 *handle = NULL;
+    check(database->path[0] == '/');
+    int code = sqlite3_open_v2(database->path, &handle,
+                               flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                                   SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                               NULL);
+    if (code != SQLITE_OK) {
+        enum hf_status status = handle ? sqlite_error(error, handle, code, "open the database")
+                                       : error_no_memory(error);
+        sqlite3_close(handle);
+        return status;
+    }
+    *ret_handle = handle;
+    return HF_OK;
+}
+
+/* Checkpoints are the writer's business (sqlite_group.c). Wiping what was deleted, which some
+ * builds of SQLite do, would double the writing. */
+static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
+{
+    int code = run_text(handle, "PRAGMA secure_delete = OFF; PRAGMA wal_autocheckpoint = 0;"
+                                "PRAGMA trusted_schema = OFF");
+    if (code != SQLITE_OK)
+        return code;
+    return run_text(handle, database->durable ? "PRAGMA synchronous = FULL"
+                                              : "PRAGMA synchronous = OFF");
+}
+
+static int prepare_statements(struct sqlite_connection *connection)
+{
+    int code = SQLITE_OK;
+    for (int i = 0; code == SQLITE_OK && i < SQL_COUNT; i++)
+        if (!connection->statements[i])
+            code =
+                sqlite3_prepare_v3(connection->handle, statement_texts[i], -1,
+                                   SQLITE_PREPARE_PERSISTENT, &connection->statements[i], NULL);
+    return code;
+}
+
+void sqlite_connection_close(struct sqlite_connection *connection)
+{
+    for (int i = 0; i < SQL_COUNT; i++)
+        sqlite3_finalize(connection->statements[i]);
+    check(sqlite3_close(connection->handle) == SQLITE_OK);
+    *connection = (struct sqlite_connection){ 0 };
+}
+
+static enum hf_status finish_connection(const struct sqlite_database *database,
+                                        struct sqlite_connection *connection,
+                                        struct error *error)
+{
+    struct patience patience =
+        patience_until(database->env,
+                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)));
+    int code;
+    do {
+        code = set_up_handle(database, connection->handle);
+        if (code == SQLITE_OK)
+            code = prepare_statements(connection);
+    } while (sqlite_is_busy(code) && patience_wait(&patience));
+    if (code == SQLITE_OK)
+        return HF_OK;
+    if ((code & 0xff) == SQLITE_ERROR)
+        return error_set(error, HF_CORRUPT, "the tables of the database are not as expected");
+    return sqlite_error(error, connection->handle, code, "open the database");
+}
+
+enum hf_status sqlite_connection_open(const struct sqlite_database *database,
+                                      struct sqlite_connection *ret_connection,
+                                      struct error *error)
+{
+    struct sqlite_connection connection = { 0 };
+    if (open_handle(database, 0, &connection.handle, error) != HF_OK)
+        return error->status;
+    if (finish_connection(database, &connection, error) != HF_OK) {
+        sqlite_connection_close(&connection);
+        return error->status;
+    }
+    *ret_connection = connection;
+    return HF_OK;
+}
+
+/* SQLite would not tell why it cannot create the file. */
+static enum hf_status check_folder(const struct sqlite_database *database, struct error *error)
+{
+    char folder[PATH_MAX];
+    memcpy(folder, database->path, sizeof folder);
+    *(strrchr(folder, '/') + 1) = '\0';
+    if (access(folder, W_OK | X_OK) != 0)
+        return error_from_errno(error, errno, "create the file");
+    return HF_OK;
+}
+
+static enum hf_status check_path(const struct sqlite_database *database, struct error *error)
+{
+    struct stat st;
+    if (stat(database->path, &st) != 0)
+        return check_folder(database, error);
+    if (S_ISDIR(st.st_mode))
+        return error_set(error, HF_INVALID, "it is a folder; name a file in it");
+    if (!S_ISREG(st.st_mode))
+        return error_set(error, HF_INVALID, "it is not a regular file");
+    return HF_OK;
+}
+
+static void draw_store_id(struct sqlite_database *database)
+{
+    unsigned char random[STORE_ID_DIGITS / 2];
+    env_random(database->env, random, sizeof random);
+    hex_encode(random, sizeof random, database->id);
+}
+
+static enum hf_status open_first(struct sqlite_database *database,
+                                 struct sqlite_connection *connection, struct error *error)
+{
+    draw_store_id(database); /* in case that it is ours to create */
+    if (open_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
+        return error->status;
+    struct patience patience =
+        patience_until(database->env,
+                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)));
+    enum file_kind kind = FILE_NEW;
+    int code;
+    do
+        code = prepare_file(database, connection->handle, &kind);
+    while (sqlite_is_busy(code) && patience_wait(&patience));
+    if (code == SQLITE_NOLFS)
+        return error_set(error, HF_UNSUPPORTED,
+                         "its file system has no shared memory, which SQLite's WAL needs");
+    if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(connection->handle, "main"))
+        return error_set(error, HF_DENIED,
+                         "it may only be read, and SQLite can do that only while somebody who "
+                         "may write has it open");
+    if (code != SQLITE_OK)
+        return sqlite_error(error, connection->handle, code, "read the database");
+    if (refuse(kind, error) != HF_OK)
+        return error->status;
+    if (kind == FILE_NEW)
+        return error_set(error, HF_DENIED, "it is empty and cannot be written to");
+    if (read_store_id(database, connection->handle, error) != HF_OK)
+        return error->status;
+    const char *real = sqlite3_db_filename(connection->handle, "main");
+    check(real && real[0] == '/' && strlen(real) < sizeof database->path);
+    memmove(database->path, real, strlen(real) + 1);
+    return finish_connection(database, connection, error);
+}
+
+enum hf_status sqlite_database_open(struct sqlite_database *database,
+                                    struct sqlite_connection *ret_writer, struct error *error)
+{
+    struct sqlite_connection connection = { 0 };
+    if (check_path(database, error) != HF_OK)
+        return error->status;
+    if (open_first(database, &connection, error) != HF_OK) {
+        sqlite_connection_close(&connection);
+        return error->status;
+    }
+    *ret_writer = connection;
+    return HF_OK;
+}

@@ -1,0 +1,217 @@
+#include "store/sqlite_files.h"
+
+#include "base/parse.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_TRIES_MAX   16
+#define RANDOM_BYTES     16
+#define FOLDER_COUNT_MAX 100000
+
+static_assert(LARGE_NAME_SIZE == 16 + 2 * RANDOM_BYTES + 1, "a name is an id and random bytes");
+
+/* ---- The folder ------------------------------------------------------------------ */
+
+static enum hf_status sync_folder_of(const char *path, struct error *error)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_from_errno(error, errno, "open the folder above");
+    enum hf_status status = HF_OK;
+    if (fsync(fd) != 0)
+        status = error_from_errno(error, errno, "sync the folder above");
+    close(fd);
+    return status;
+}
+
+enum hf_status folder_make(const char *path, unsigned mode, struct error *error)
+{
+    if (mkdir(path, (mode_t)mode) == 0)
+        return sync_folder_of(path, error);
+    if (errno == EEXIST)
+        return HF_OK;
+    return error_from_errno(error, errno, "create the folder");
+}
+
+enum hf_status large_folder_open(struct large_folder *folder, const char *database_path,
+                                 bool create, struct error *error)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s.objects", database_path);
+    if (size < 0 || (size_t)size >= sizeof path)
+        return error_set(error, HF_INVALID, "the path of the store is too long");
+    enum hf_status status = create ? folder_make(path, 0777, error) : HF_OK;
+    if (status == HF_OK) {
+        folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder->fd < 0 && !(errno == ENOENT && !create))
+            status = error_from_errno(error, errno, "open it");
+    }
+    if (status != HF_OK)
+        error_prefix(error, "the folder of large objects, %s", path);
+    return status;
+}
+
+void large_folder_close(struct large_folder *folder)
+{
+    if (folder->fd >= 0)
+        close(folder->fd);
+    folder->fd = -1;
+}
+
+enum hf_status large_folder_sync(const struct large_folder *folder, struct error *error)
+{
+    if (folder->durable && fsync(folder->fd) != 0)
+        return error_from_errno(error, errno, "sync the folder of large objects");
+    return HF_OK;
+}
+
+/* ---- Files ----------------------------------------------------------------------- */
+
+bool large_name_is_good(struct view name)
+{
+    if (name.size != LARGE_NAME_SIZE - 1)
+        return false;
+    for (size_t i = 0; i < name.size; i++)
+        if (hex_digit(name.data[i]) < 0)
+            return false;
+    return true;
+}
+
+static void draw_name(const struct large_folder *folder, char name[LARGE_NAME_SIZE])
+{
+    unsigned char random[RANDOM_BYTES];
+    env_random(folder->env, random, sizeof random);
+    memcpy(name, folder->store_id, 16);
+    hex_encode(random, sizeof random, name + 16);
+}
+
+static bool lock_is_had(int fd)
+{
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
+static bool has_name(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+enum hf_status large_file_new(const struct large_folder *folder, struct large_file *ret_file,
+                              struct error *error)
+{
+    if (folder->fd < 0)
+        return error_set(error, HF_DENIED, "the store cannot be written to");
+    for (int i = 0; i < NAME_TRIES_MAX; i++) {
+        draw_name(folder, ret_file->name);
+        int fd =
+            openat(folder->fd, ret_file->name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == ENOENT)
+            return error_set(error, HF_UNAVAILABLE, "the folder of large objects is gone");
+        if (fd < 0)
+            return error_from_errno(error, errno, "create a file for a large object");
+        if (lock_is_had(fd) && has_name(fd)) {
+            ret_file->fd = fd;
+            return HF_OK;
+        }
+        close(fd);
+    }
+    return error_set(error, HF_UNAVAILABLE, "new files for large objects keep vanishing");
+}
+
+enum hf_status large_file_sync(const struct large_folder *folder, const struct large_file *file,
+                               struct error *error)
+{
+    if (folder->durable && fsync(file->fd) != 0)
+        return error_from_errno(error, errno, "sync the file of a large object");
+    return HF_OK;
+}
+
+void large_file_keep(struct large_file *file)
+{
+    close(file->fd);
+    file->fd = -1;
+}
+
+void large_file_drop(const struct large_folder *folder, struct large_file *file)
+{
+    large_name_remove(folder, file->name);
+    large_file_keep(file);
+}
+
+/* What cannot be unlinked now is an orphan for a later sweep. */
+void large_name_remove(const struct large_folder *folder, const char *name)
+{
+    (void)unlinkat(folder->fd, name, 0);
+}
+
+enum hf_status large_file_read(const struct large_folder *folder, const char *name, int *ret_fd,
+                               struct error *error)
+{
+    if (folder->fd < 0)
+        return error_set(error, HF_NOT_FOUND, "the folder of large objects is missing");
+    int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return error_from_errno(error, errno, "open the file of a large object");
+    *ret_fd = fd;
+    return HF_OK;
+}
+
+/* ---- The sweep ------------------------------------------------------------------- */
+
+static bool is_ours(const struct large_folder *folder, const struct dirent *entry)
+{
+    return large_name_is_good(view_of(entry->d_name)) &&
+           memcmp(entry->d_name, folder->store_id, 16) == 0;
+}
+
+static void sweep_one(const struct large_folder *folder, const char *name,
+                      bool (*is_named)(void *argument, const char *name), void *argument)
+{
+    if (is_named(argument, name))
+        return;
+    int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (lock_is_had(fd) && !is_named(argument, name))
+        large_name_remove(folder, name);
+    close(fd);
+}
+
+void large_folder_sweep(const struct large_folder *folder,
+                        bool (*is_named)(void *argument, const char *name), void *argument)
+{
+    int copy = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *walk = copy < 0 ? NULL : fdopendir(copy);
+    if (!walk) {
+        if (copy >= 0)
+            close(copy);
+        return;
+    }
+    const struct dirent *entry;
+    uint64_t count = 0;
+    while (count < FOLDER_COUNT_MAX && (entry = readdir(walk)))
+        count += is_ours(folder, entry);
+    uint64_t start = count > SWEEP_MAX ? env_random_below(folder->env, count) : 0;
+    rewinddir(walk);
+    for (uint64_t i = 0; i < count && (entry = readdir(walk));) {
+        if (!is_ours(folder, entry))
+            continue;
+        if ((i + count - start) % count < SWEEP_MAX)
+            sweep_one(folder, entry->d_name, is_named, argument);
+        i++;
+    }
+    closedir(walk);
+}

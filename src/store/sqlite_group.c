@@ -1,0 +1,529 @@
+#include "store/sqlite_group.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+#include "store/toolkit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Writes of one transaction, unless a single batch has more. */
+#define GROUP_MAX 256
+
+/* Pages of the WAL after which it is copied back into the database. */
+#define CHECKPOINT_PAGES 1000
+
+/* A leader waits until this part of those who keep writing are back, but for at most half the
+ * time that the last group took, in these bounds. */
+#define GATHER_PART 4
+#define GATHER_MIN  SPAN_US(100)
+#define GATHER_MAX  SPAN_MS(1)
+
+/* What came of a transaction. */
+enum outcome {
+    COMMITTED,
+    ROLLED_BACK, /* certainly */
+    UNKNOWN,     /* it may show up after a crash */
+};
+
+/* ---- One write, inside the transaction ------------------------------------------- */
+
+static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
+{
+    char text[40];
+    int size =
+        snprintf(text, sizeof text, "%s-%" PRIx64, writer->etag_prefix, ++writer->etag_count);
+    check(etag_set(etag, (struct view){ text, (size_t)size }));
+}
+
+/* OK with *ret_found false when there is no such row. */
+static enum hf_status look_up(struct sqlite_writer *writer, struct sqlite_write *write,
+                              struct sqlite_row *ret_row, bool *ret_found)
+{
+    struct sqlite_connection *connection = &writer->connection;
+    sqlite3_stmt *lookup = connection->statements[SQL_LOOKUP];
+    sqlite_bind_view(lookup, 1, write->key);
+    int code = sqlite3_step(lookup);
+    enum hf_status status = HF_OK;
+    if (code == SQLITE_ROW)
+        status = sqlite_row_read(lookup, ret_row, write->error);
+    else if (code != SQLITE_DONE)
+        status = sqlite_error(write->error, connection->handle, code, "look for the object");
+    sqlite_reset(connection, SQL_LOOKUP);
+    *ret_found = code == SQLITE_ROW;
+    return status;
+}
+
+/* Parameters that all statements of a put have in common. */
+static void bind_put(struct sqlite_writer *writer, struct sqlite_write *write,
+                     sqlite3_stmt *statement)
+{
+    draw_etag(writer, &write->etag);
+    sqlite_bind_view(statement, 2, etag_view(&write->etag));
+    sqlite3_bind_int64(statement, 3, writer->modified.us);
+    sqlite3_bind_int64(statement, 4, (int64_t)write->size);
+    if (write->file)
+        sqlite3_bind_null(statement, 6);
+    else
+        sqlite_bind_view(statement, 6, write->body);
+}
+
+static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
+                   const struct sqlite_row *row)
+{
+    enum sqlite_statement which = row ? SQL_UPDATE : SQL_INSERT;
+    sqlite3_stmt *statement = writer->connection.statements[which];
+    if (row)
+        sqlite3_bind_int64(statement, 1, row->id);
+    else
+        sqlite_bind_view(statement, 1, write->key);
+    bind_put(writer, write, statement);
+    if (write->file)
+        sqlite3_bind_text(statement, 5, write->file, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(statement, 5);
+    return sqlite_run(&writer->connection, which);
+}
+
+/* The commonest write, row to row by ETag, in one statement. False, with nothing changed, when
+ * it is another write or does not apply: then it is done, or refused, step by step. */
+static bool swap_row(struct sqlite_writer *writer, struct sqlite_write *write)
+{
+    sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
+    if (write->is_delete || write->file || write->condition->kind != CONDITION_MATCH)
+        return false;
+    sqlite_bind_view(statement, 1, write->key);
+    sqlite_bind_view(statement, 5, etag_view(&write->condition->etag));
+    bind_put(writer, write, statement);
+    return sqlite_run(&writer->connection, SQL_SWAP) == SQLITE_OK &&
+           sqlite3_changes(writer->connection.handle) == 1;
+}
+
+static int run_delete(struct sqlite_writer *writer, const struct sqlite_row *row)
+{
+    sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row->id);
+    return sqlite_run(&writer->connection, SQL_DELETE);
+}
+
+static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *write)
+{
+    struct sqlite_row row;
+    bool found;
+    if (look_up(writer, write, &row, &found) != HF_OK ||
+        condition_judge(write->condition, found ? &row.info.etag : NULL, write->error) != HF_OK)
+        return;
+    int code = SQLITE_OK;
+    if (!write->is_delete)
+        code = run_put(writer, write, found ? &row : NULL);
+    else if (found)
+        code = run_delete(writer, &row);
+    if (code != SQLITE_OK)
+        sqlite_error(write->error, writer->connection.handle, code, "write");
+    else if (found)
+        memcpy(write->replaced, row.file, sizeof row.file);
+}
+
+/* False when the write has spoiled the whole transaction; then it has the reason. */
+static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
+{
+    write->replaced[0] = '\0';
+    if (swap_row(writer, write))
+        error_clear(write->error);
+    else if (sqlite3_get_autocommit(writer->connection.handle) == 0)
+        judge_and_run(writer, write);
+    return sqlite3_get_autocommit(writer->connection.handle) == 0;
+}
+
+/* ---- One transaction ------------------------------------------------------------- */
+
+static void roll_back(struct sqlite_writer *writer)
+{
+    if (!sqlite3_get_autocommit(writer->connection.handle))
+        sqlite_run(&writer->connection, SQL_ROLLBACK);
+    check(sqlite3_get_autocommit(writer->connection.handle));
+}
+
+/* A commit appends to the WAL, last of all the page that makes it valid, then syncs. On a full
+ * disk that last page was not written whole; after any other failure it may have been, and a
+ * crash before the next commit would bring the transaction to light. */
+static enum outcome commit(struct sqlite_writer *writer, struct error *error)
+{
+    int code = sqlite_run(&writer->connection, SQL_COMMIT);
+    if (code == SQLITE_OK)
+        return COMMITTED;
+    sqlite_error(error, writer->connection.handle, code, "commit");
+    roll_back(writer);
+    return (code & 0xff) == SQLITE_FULL || sqlite_is_busy(code) ? ROLLED_BACK : UNKNOWN;
+}
+
+/* Somebody removed the file or put another one in its place: what is written now is lost. */
+static bool has_moved(struct sqlite_writer *writer)
+{
+    int moved = 0;
+    sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return moved != 0;
+}
+
+static int begin(struct sqlite_writer *writer)
+{
+    int code = sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
+    if (code == SQLITE_OK && has_moved(writer)) {
+        roll_back(writer);
+        return SQLITE_READONLY_DBMOVED;
+    }
+    return code;
+}
+
+static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write, int code)
+{
+    if (code == SQLITE_READONLY_DBMOVED)
+        error_set(write->error, HF_UNAVAILABLE,
+                  "the file of the store was moved or removed; open it again");
+    else
+        sqlite_error(write->error, writer->connection.handle, code, "begin to write");
+}
+
+/* What was judged inside a transaction that is gone means nothing, a conflict neither. */
+static void fail_commit(struct sqlite_write *write, enum outcome outcome,
+                        const struct error *reason)
+{
+    bool unsure = outcome == UNKNOWN && write->error->status == HF_OK;
+    *write->error = *reason;
+    write->error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
+}
+
+/* ---- Writes one by one ----------------------------------------------------------- */
+
+static void run_alone(struct sqlite_writer *writer, struct sqlite_write *write,
+                      struct mono_time deadline)
+{
+    struct patience patience = patience_until(writer->database->env, deadline);
+    int code;
+    do
+        code = begin(writer);
+    while (sqlite_is_busy(code) && patience_wait(&patience));
+    if (code != SQLITE_OK) {
+        fail_begin(writer, write, code);
+        return;
+    }
+    if (!apply(writer, write))
+        return;
+    struct error reason;
+    enum outcome outcome = commit(writer, &reason);
+    if (outcome != COMMITTED)
+        fail_commit(write, outcome, &reason);
+}
+
+/* ---- Lists of batches ------------------------------------------------------------ */
+
+static void append(struct sqlite_batches *list, struct sqlite_batch *batch)
+{
+    batch->next = NULL;
+    if (list->last)
+        list->last->next = batch;
+    else
+        list->first = batch;
+    list->last = batch;
+    list->count++;
+}
+
+static void take_out(struct sqlite_batches *list, struct sqlite_batch *batch)
+{
+    struct sqlite_batch *before = NULL;
+    struct sqlite_batch **link = &list->first;
+    while (*link != batch) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = batch->next;
+    if (list->last == batch)
+        list->last = before;
+    list->count--;
+}
+
+static void fail_batch(struct sqlite_batch *batch, const struct error *error)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        *batch->writes[i].error = *error;
+}
+
+/* ---- What arrives ---------------------------------------------------------------- */
+
+static void arrive(struct sqlite_writer *writer, struct sqlite_batch *batch)
+{
+    struct sqlite_batch *first = atomic_load(&writer->arrived);
+    do
+        batch->next = first;
+    while (!atomic_compare_exchange_weak(&writer->arrived, &first, batch));
+    atomic_fetch_add(&writer->arrived_count, 1);
+}
+
+/* Moves all that arrived behind those who wait already. */
+static void receive(struct sqlite_writer *writer)
+{
+    struct sqlite_batch *latest = atomic_exchange(&writer->arrived, NULL);
+    struct sqlite_batch *in_order = NULL;
+    size_t count = 0;
+    for (struct sqlite_batch *next; latest; latest = next, count++) {
+        next = latest->next;
+        latest->next = in_order;
+        in_order = latest;
+    }
+    atomic_fetch_sub(&writer->arrived_count, count);
+    for (struct sqlite_batch *next; in_order; in_order = next) {
+        next = in_order->next;
+        append(&writer->waiting, in_order);
+    }
+}
+
+/* The next batch for a group that has so many writes, or NULL: the group is full, or nobody
+ * waits. */
+static struct sqlite_batch *take_next(struct sqlite_writer *writer, size_t writes)
+{
+    if (!writer->waiting.first)
+        receive(writer);
+    struct sqlite_batch *batch = writer->waiting.first;
+    if (!batch || (writes > 0 && writes + batch->count > GROUP_MAX))
+        return NULL;
+    take_out(&writer->waiting, batch);
+    return batch;
+}
+
+/* Takes out those whose time is over, answered. */
+static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_late)
+{
+    struct error busy;
+    error_set(&busy, HF_UNAVAILABLE, "begin to write: the database is busy");
+    struct mono_time now = env_now(writer->database->env);
+    receive(writer);
+    for (struct sqlite_batch *batch = writer->waiting.first, *next; batch; batch = next) {
+        next = batch->next;
+        if (mono_before(now, batch->deadline))
+            continue;
+        take_out(&writer->waiting, batch);
+        fail_batch(batch, &busy);
+        append(ret_late, batch);
+    }
+}
+
+/* ---- A group --------------------------------------------------------------------- */
+
+/* Runs what waits and what arrives meanwhile. False when the transaction is gone. */
+static bool apply_all(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
+{
+    struct sqlite_batch *batch;
+    bool good = true;
+    for (size_t writes = 0; good && (batch = take_next(writer, writes));
+         writes += batch->count) {
+        append(ret_group, batch);
+        for (size_t i = 0; good && i < batch->count; i++)
+            good = apply(writer, &batch->writes[i]);
+    }
+    return good;
+}
+
+static void run_each_alone(struct sqlite_writer *writer, struct sqlite_batches *group)
+{
+    for (struct sqlite_batch *batch = group->first; batch; batch = batch->next)
+        for (size_t i = 0; i < batch->count; i++)
+            run_alone(writer, &batch->writes[i], batch->deadline);
+}
+
+static void fail_all(struct sqlite_batches *group, enum outcome outcome,
+                     const struct error *reason)
+{
+    for (struct sqlite_batch *batch = group->first; batch; batch = batch->next)
+        for (size_t i = 0; i < batch->count; i++)
+            fail_commit(&batch->writes[i], outcome, reason);
+}
+
+/* Its transaction is open: does it all. */
+static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
+{
+    struct error reason;
+    enum outcome outcome = apply_all(writer, ret_group) ? commit(writer, &reason) : ROLLED_BACK;
+    if (outcome == ROLLED_BACK)
+        run_each_alone(writer, ret_group);
+    else if (outcome == UNKNOWN)
+        fail_all(ret_group, outcome, &reason);
+}
+
+/* Copies the WAL back once it is long; before a group, when those of the last one have their
+ * answers. FULL takes the write lock, so that a steady stream of writers elsewhere cannot make
+ * the WAL grow without end; where it cannot have the lock it does what it can, and it is tried
+ * again some pages later. It loses nothing if it fails. */
+static void checkpoint(struct sqlite_writer *writer)
+{
+    if (writer->wal_pages < writer->checkpoint_at)
+        return;
+    int pages = 0;
+    int copied = 0;
+    int code = sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
+                                         SQLITE_CHECKPOINT_FULL, &pages, &copied);
+    bool whole = code == SQLITE_OK && copied == pages;
+    writer->checkpoint_at = CHECKPOINT_PAGES + (whole ? 0 : writer->wal_pages);
+    writer->wal_pages = 0;
+}
+
+static int note_pages(void *argument, sqlite3 *handle, const char *name, int pages)
+{
+    (void)handle;
+    (void)name;
+    ((struct sqlite_writer *)argument)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* ---- Leading --------------------------------------------------------------------- */
+
+/* Wakes the task of the first batch only: each wakes the next one as it leaves. So the leader,
+ * on whom all others wait, is not held up by waking them, and they do not all rush at the mutex
+ * together. */
+static void wake_done_locked(struct sqlite_writer *writer)
+{
+    if (writer->queue.done.first)
+        env_cond_signal(&writer->queue.done.first->wake);
+}
+
+static void finish_locked(struct sqlite_writer *writer, struct sqlite_batches *group)
+{
+    for (struct sqlite_batch *batch = group->first, *next; batch; batch = next) {
+        next = batch->next;
+        batch->done = true;
+        append(&writer->queue.done, batch);
+    }
+    wake_done_locked(writer);
+}
+
+/* Tells those who waited too long. */
+static void finish_late(struct sqlite_writer *writer)
+{
+    struct sqlite_batches late = { NULL, NULL, 0 };
+    take_late(writer, &late);
+    env_mutex_lock(&writer->queue.mutex);
+    finish_locked(writer, &late);
+    env_mutex_unlock(&writer->queue.mutex);
+}
+
+/* Begins a transaction, waiting for other processes as long as anybody here has the time. */
+static int begin_patiently(struct sqlite_writer *writer)
+{
+    struct mono_time never = { MOMENT_FAR };
+    struct patience patience = patience_until(writer->database->env, never);
+    int code;
+    while (sqlite_is_busy(code = begin(writer))) {
+        patience_wait(&patience);
+        finish_late(writer);
+        if (!writer->waiting.first)
+            break;
+    }
+    return code;
+}
+
+static void fail_group(struct sqlite_writer *writer, int code, struct sqlite_batches *ret_group)
+{
+    struct sqlite_batch *batch;
+    for (size_t writes = 0; (batch = take_next(writer, writes)); writes += batch->count) {
+        append(ret_group, batch);
+        for (size_t i = 0; i < batch->count; i++)
+            fail_begin(writer, &batch->writes[i], code);
+    }
+}
+
+/* Waits a little for others to join, if the last group lets expect them: tasks that write all
+ * the time have just been answered and are about to come back. With a few of them aboard it is
+ * time to go: the others arrive while these are seen to. */
+static void gather_locked(struct sqlite_writer *writer, struct sqlite_batch *leader)
+{
+    struct env *env = writer->database->env;
+    size_t wanted = writer->crowd / GATHER_PART;
+    if (atomic_load(&writer->arrived_count) + writer->waiting.count >= wanted)
+        return;
+    struct span at_most = SPAN_US(writer->group_took.us / 2);
+    at_most = span_smaller(at_most.us < GATHER_MIN.us ? GATHER_MIN : at_most, GATHER_MAX);
+    struct mono_time until = mono_add(env_now(env), at_most);
+    writer->queue.gathering = leader;
+    writer->queue.wanted = wanted - writer->waiting.count;
+    while (atomic_load(&writer->arrived_count) < writer->queue.wanted &&
+           env_cond_wait_until(&leader->wake, &writer->queue.mutex, until))
+        ;
+    writer->queue.gathering = NULL;
+}
+
+/* Somebody who waits is to lead next. */
+static void pass_on_locked(struct sqlite_writer *writer)
+{
+    struct sqlite_batch *next = writer->waiting.first;
+    if (!next)
+        next = atomic_load(&writer->arrived);
+    writer->queue.led = false;
+    if (next)
+        env_cond_signal(&next->wake);
+}
+
+static void lead_locked(struct sqlite_writer *writer, struct sqlite_batch *leader)
+{
+    struct env *env = writer->database->env;
+    struct sqlite_batches group = { NULL, NULL, 0 };
+    writer->queue.led = true;
+    gather_locked(writer, leader);
+    env_mutex_unlock(&writer->queue.mutex);
+    struct mono_time start = env_now(env);
+    writer->modified = env_wall(env);
+    checkpoint(writer);
+    int code = begin_patiently(writer);
+    if (code == SQLITE_OK)
+        run_group(writer, &group);
+    else
+        fail_group(writer, code, &group);
+    writer->group_took = mono_since(env_now(env), start);
+    env_mutex_lock(&writer->queue.mutex);
+    pass_on_locked(writer);
+    finish_locked(writer, &group);
+    writer->crowd =
+        writer->queue.done.count + writer->waiting.count + atomic_load(&writer->arrived_count);
+}
+
+/* Between its arrival and its answer a batch is in `arrived` or `waiting`, or in the group of a
+ * leader; so, when nobody leads, it is still to be taken, and its own task may lead. */
+void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *batch)
+{
+    env_cond_init(writer->database->env, &batch->wake);
+    batch->done = false;
+    arrive(writer, batch);
+    env_mutex_lock(&writer->queue.mutex);
+    if (writer->queue.gathering && atomic_load(&writer->arrived_count) >= writer->queue.wanted)
+        env_cond_signal(&writer->queue.gathering->wake);
+    while (!batch->done) {
+        if (!writer->queue.led)
+            lead_locked(writer, batch);
+        else
+            env_cond_wait(&batch->wake, &writer->queue.mutex);
+    }
+    take_out(&writer->queue.done, batch);
+    wake_done_locked(writer);
+    env_mutex_unlock(&writer->queue.mutex);
+    env_cond_release(&batch->wake);
+}
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
+                        const struct sqlite_connection *connection)
+{
+    *writer = (struct sqlite_writer){
+        .database = database,
+        .connection = *connection,
+        .checkpoint_at = CHECKPOINT_PAGES,
+    };
+    unsigned char random[8];
+    env_random(database->env, random, sizeof random);
+    hex_encode(random, sizeof random, writer->etag_prefix);
+    env_mutex_init(database->env, &writer->queue.mutex);
+    sqlite3_wal_hook(connection->handle, note_pages, writer);
+}
+
+void sqlite_writer_release(struct sqlite_writer *writer)
+{
+    sqlite_connection_close(&writer->connection);
+    env_mutex_release(&writer->queue.mutex);
+}

@@ -1,0 +1,381 @@
+/* sqlite_io_test.c: an `sqlite:` store when reading, writing and syncing fail: what is answered
+ * must be true, also of a copy of the files taken at that moment, which is what a crash leaves.
+ *
+ * A layer between SQLite and its files counts what SQLite asks for and fails one, or all that
+ * carry a certain word. */
+#include "store/store.h"
+#include "test.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- The layer ------------------------------------------------------------------- */
+
+#define POISON "this page cannot be written"
+
+static struct {
+    long until; /* so many go well, then one fails; below 0: none */
+    int write_code;
+    bool fired;
+} fault = { .until = -1 };
+
+struct layer_file {
+    sqlite3_file base;
+    sqlite3_file *real;
+};
+
+static sqlite3_vfs *real_vfs;
+static sqlite3_vfs layer_vfs;
+static sqlite3_io_methods layer_methods;
+
+static sqlite3_file *real_of(sqlite3_file *file)
+{
+    return ((struct layer_file *)(void *)file)->real;
+}
+
+static bool fails_now(void)
+{
+    if (fault.until < 0 || fault.until-- > 0)
+        return false;
+    fault.fired = true;
+    return true;
+}
+
+static int layer_close(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xClose(real_of(file));
+}
+
+static int layer_read(sqlite3_file *file, void *bytes, int size, sqlite3_int64 offset)
+{
+    if (fails_now())
+        return SQLITE_IOERR_READ;
+    return real_of(file)->pMethods->xRead(real_of(file), bytes, size, offset);
+}
+
+static int layer_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 offset)
+{
+    if (fails_now() || memmem(bytes, (size_t)size, POISON, sizeof POISON - 1))
+        return fault.write_code;
+    return real_of(file)->pMethods->xWrite(real_of(file), bytes, size, offset);
+}
+
+static int layer_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    if (fails_now())
+        return SQLITE_IOERR_TRUNCATE;
+    return real_of(file)->pMethods->xTruncate(real_of(file), size);
+}
+
+static int layer_sync(sqlite3_file *file, int flags)
+{
+    if (fails_now())
+        return SQLITE_IOERR_FSYNC;
+    return real_of(file)->pMethods->xSync(real_of(file), flags);
+}
+
+static int layer_size(sqlite3_file *file, sqlite3_int64 *ret_size)
+{
+    return real_of(file)->pMethods->xFileSize(real_of(file), ret_size);
+}
+
+static int layer_lock(sqlite3_file *file, int level)
+{
+    return real_of(file)->pMethods->xLock(real_of(file), level);
+}
+
+static int layer_unlock(sqlite3_file *file, int level)
+{
+    return real_of(file)->pMethods->xUnlock(real_of(file), level);
+}
+
+static int layer_check_lock(sqlite3_file *file, int *ret_locked)
+{
+    return real_of(file)->pMethods->xCheckReservedLock(real_of(file), ret_locked);
+}
+
+static int layer_control(sqlite3_file *file, int operation, void *argument)
+{
+    return real_of(file)->pMethods->xFileControl(real_of(file), operation, argument);
+}
+
+static int layer_sector(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xSectorSize(real_of(file));
+}
+
+static int layer_character(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file));
+}
+
+static int layer_shm_map(sqlite3_file *file, int region, int size, int extend,
+                         void volatile **ret_memory)
+{
+    if (fails_now())
+        return SQLITE_IOERR_SHMMAP;
+    return real_of(file)->pMethods->xShmMap(real_of(file), region, size, extend, ret_memory);
+}
+
+static int layer_shm_lock(sqlite3_file *file, int offset, int count, int flags)
+{
+    return real_of(file)->pMethods->xShmLock(real_of(file), offset, count, flags);
+}
+
+static void layer_shm_barrier(sqlite3_file *file)
+{
+    real_of(file)->pMethods->xShmBarrier(real_of(file));
+}
+
+static int layer_shm_unmap(sqlite3_file *file, int delete)
+{
+    return real_of(file)->pMethods->xShmUnmap(real_of(file), delete);
+}
+
+static int layer_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                      int *ret_flags)
+{
+    (void)vfs;
+    struct layer_file *layer = (struct layer_file *)(void *)file;
+    layer->real = (sqlite3_file *)(void *)(layer + 1);
+    int code = real_vfs->xOpen(real_vfs, name, layer->real, flags, ret_flags);
+    layer->base.pMethods = layer->real->pMethods ? &layer_methods : NULL;
+    return code;
+}
+
+static int install_layer(void **state)
+{
+    (void)state;
+    layer_methods = (sqlite3_io_methods){
+        2,
+        layer_close,
+        layer_read,
+        layer_write,
+        layer_truncate,
+        layer_sync,
+        layer_size,
+        layer_lock,
+        layer_unlock,
+        layer_check_lock,
+        layer_control,
+        layer_sector,
+        layer_character,
+        layer_shm_map,
+        layer_shm_lock,
+        layer_shm_barrier,
+        layer_shm_unmap,
+        NULL,
+        NULL,
+    };
+    real_vfs = sqlite3_vfs_find(NULL);
+    layer_vfs = *real_vfs;
+    layer_vfs.zName = "layer";
+    layer_vfs.szOsFile = (int)sizeof(struct layer_file) + real_vfs->szOsFile;
+    layer_vfs.xOpen = layer_open;
+    return sqlite3_vfs_register(&layer_vfs, /* as default */ 1);
+}
+
+/* ---- Steps ----------------------------------------------------------------------- */
+
+static enum hf_status try_open(const char *folder, struct store **ret_store)
+{
+    char url[4200];
+    struct error error;
+    snprintf(url, sizeof url, "sqlite:%s/s", folder);
+    return store_open(env_real(), view_of(url), ret_store, &error);
+}
+
+static struct store *open_store(const char *folder)
+{
+    struct store *store = NULL;
+    assert_int_equal(try_open(folder, &store), HF_OK);
+    return store;
+}
+
+/* The first byte of the object, or 0 if there is none. */
+static char first_byte(struct store *store, const char *key)
+{
+    struct buffer got = BUFFER_INIT(MIB);
+    struct get_call get = { .key = view_of(key), .body = &got };
+    enum hf_status status = store_get(store, &get);
+    char byte = got.size > 0 ? got.data[0] : '\0';
+    buffer_release(&got);
+    if (status != HF_NOT_FOUND)
+        assert_status(HF_OK, status, &get.error);
+    return byte;
+}
+
+static void copy_file(const char *from, const char *to, const char *name)
+{
+    char path[4200];
+    static char bytes[2 * MIB];
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return;
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/%s", to, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+/* What a crash at this moment would leave: all that was written, synced or not. */
+static char first_byte_after_crash(const char *folder, const char *key)
+{
+    char *copy = test_dir_make();
+    copy_file(folder, copy, "s");
+    copy_file(folder, copy, "s-wal");
+    struct store *store = open_store(copy);
+    char byte = first_byte(store, key);
+    store_close(store);
+    test_dir_remove(copy);
+    return byte;
+}
+
+/* ---- Tests ----------------------------------------------------------------------- */
+
+/* Lets the nth request of a put fail and holds the answer against what is there. True when the
+ * put saw a failure at all. */
+static bool put_with_fault(long n, int write_code, struct view body)
+{
+    char *folder = test_dir_make();
+    struct store *store = open_store(folder);
+    struct put_call old = { .key = VIEW("k"), .body = VIEW("old") };
+    assert_status(HF_OK, store_put(store, &old), &old.error);
+    fault.write_code = write_code;
+    fault.fired = false;
+    fault.until = n;
+    struct put_call new = { .key = VIEW("k"), .body = body, .condition = if_match(&old.etag) };
+    enum hf_status status = store_put(store, &new);
+    fault.until = -1;
+    char crashed = first_byte_after_crash(folder, "k");
+    char now = first_byte(store, "k");
+    if (status == HF_OK)
+        assert_true(now == 'n' && crashed == 'n');
+    else if (status == HF_UNAVAILABLE)
+        assert_true(now == 'o' && crashed == 'o');
+    else
+        assert_int_equal(status, HF_UNSURE);
+    assert_true(status == HF_OK || fault.fired);
+    struct put_call again = { .key = VIEW("k"), .body = VIEW("again") };
+    assert_status(HF_OK, store_put(store, &again), &again.error);
+    assert_int_equal(first_byte(store, "k"), 'a');
+    store_close(store);
+    test_dir_remove(folder);
+    return fault.fired;
+}
+
+static void a_put_is_answered_truly_whatever_fails(void **state)
+{
+    (void)state;
+    static char large[SQLITE_INLINE_MAX];
+    memset(large, 'n', sizeof large);
+    const struct view bodies[] = { VIEW("new"), { large, sizeof large } };
+    for (size_t i = 0; i < 2; i++) {
+        long n = 0;
+        while (put_with_fault(n, SQLITE_FULL, bodies[i]) && n < 200)
+            n++;
+        assert_true(n >= 3 && n < 200);
+        while (n > 0)
+            put_with_fault(--n, SQLITE_IOERR_WRITE, bodies[i]);
+    }
+}
+
+static void an_unsynced_commit_is_unsure(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    struct store *store = open_store(folder);
+    struct put_call put = { .key = VIEW("k"), .body = VIEW("1") };
+    assert_status(HF_OK, store_put(store, &put), &put.error);
+    int unsure = 0;
+    for (long n = 0; n < 20; n++) {
+        fault.write_code = SQLITE_FULL;
+        fault.until = n;
+        enum hf_status status = store_put(store, &put);
+        fault.until = -1;
+        unsure += status == HF_UNSURE;
+    }
+    assert_true(unsure > 0);
+    store_close(store);
+    test_dir_remove(folder);
+}
+
+static void one_that_cannot_be_written_does_not_spoil_the_others(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    struct store *store = open_store(folder);
+    fault.write_code = SQLITE_FULL;
+    struct put_call puts[] = {
+        { .key = VIEW("a"), .body = VIEW("good"), .condition = if_absent() },
+        { .key = VIEW("b"), .body = VIEW(POISON), .condition = if_absent() },
+        { .key = VIEW("b"), .body = VIEW("better"), .condition = if_absent() },
+        { .key = VIEW("a"), .body = VIEW("late"), .condition = if_absent() },
+    };
+    assert_int_equal(store_put_many(store, puts, 4), HF_UNAVAILABLE);
+    assert_status(HF_OK, puts[0].error.status, &puts[0].error);
+    assert_status(HF_UNAVAILABLE, puts[1].error.status, &puts[1].error);
+    assert_status(HF_OK, puts[2].error.status, &puts[2].error);
+    assert_status(HF_CONFLICT, puts[3].error.status, &puts[3].error);
+    assert_int_equal(first_byte(store, "a"), 'g');
+    assert_int_equal(first_byte(store, "b"), 'b');
+    assert_int_equal(first_byte_after_crash(folder, "b"), 'b');
+    store_close(store);
+    test_dir_remove(folder);
+}
+
+static void a_failed_read_is_not_a_missing_object(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    struct store *store = open_store(folder);
+    struct put_call put = { .key = VIEW("k"), .body = VIEW("1") };
+    assert_status(HF_OK, store_put(store, &put), &put.error);
+    store_close(store);
+    bool fired = true;
+    for (long n = 0; fired && n < 500; n++) {
+        struct buffer got = BUFFER_INIT(64);
+        struct get_call get = { .key = VIEW("k"), .body = &got };
+        fault.fired = false;
+        fault.until = n;
+        enum hf_status status = try_open(folder, &store);
+        if (status == HF_OK) {
+            status = store_get(store, &get);
+            fault.until = -1;
+            store_close(store);
+        }
+        fault.until = -1;
+        fired = fault.fired;
+        if (status != HF_OK) {
+            assert_true(fired);
+            assert_int_equal(status, HF_UNAVAILABLE);
+        }
+        buffer_release(&got);
+    }
+    assert_false(fired);
+    store = open_store(folder);
+    assert_int_equal(first_byte(store, "k"), '1');
+    store_close(store);
+    test_dir_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("a put is answered truly whatever request to the disk fails",
+           a_put_is_answered_truly_whatever_fails),
+        IT("a commit that was written but not synced is unsure", an_unsynced_commit_is_unsure),
+        IT("one write that cannot be stored does not spoil the others of its group",
+           one_that_cannot_be_written_does_not_spoil_the_others),
+        IT("a failed read is unavailable, not a missing object",
+           a_failed_read_is_not_a_missing_object),
+    };
+    return cmocka_run_group_tests(tests, install_layer, NULL);
+}

@@ -1,0 +1,952 @@
+/* sqlite_test.c: what the contract of every store does not say about the sqlite one: which
+ * files it takes, where large objects live and who cleans up after the dead, groups of writes,
+ * other processes, full and read-only disks. */
+#include "alloc.h"
+#include "store/backends.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LARGE (SQLITE_INLINE_MAX + 1)
+
+/* ---- Steps ----------------------------------------------------------------------- */
+
+static char *dir;
+static char big[4 * LARGE];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = test_dir_make();
+    memset(big, 'b', sizeof big);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    test_dir_remove(dir);
+    return 0;
+}
+
+static const char *in_dir(const char *name)
+{
+    static char path[2][4096];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
+static enum hf_status try_open(const char *name, struct store **ret_store, struct error *error)
+{
+    char url[4200];
+    snprintf(url, sizeof url, "sqlite:%s", in_dir(name));
+    return store_open(env_real(), view_of(url), ret_store, error);
+}
+
+static struct store *open_store(const char *name)
+{
+    struct store *store = NULL;
+    struct error error;
+    assert_status(HF_OK, try_open(name, &store, &error), &error);
+    return store;
+}
+
+static struct etag put(struct store *store, const char *key, struct view body)
+{
+    struct put_call call = { .key = view_of(key), .body = body };
+    assert_status(HF_OK, store_put(store, &call), &call.error);
+    return call.etag;
+}
+
+static void assert_holds(struct store *store, const char *key, struct view body)
+{
+    struct buffer got = BUFFER_INIT(MIB);
+    struct get_call call = { .key = view_of(key), .body = &got };
+    assert_status(HF_OK, store_get(store, &call), &call.error);
+    assert_true(view_equal(buffer_view(&got), body));
+    buffer_release(&got);
+}
+
+static enum hf_status get_status(struct store *store, const char *key, struct error *ret_error)
+{
+    struct buffer got = BUFFER_INIT(MIB);
+    struct get_call call = { .key = view_of(key), .body = &got };
+    enum hf_status status = store_get(store, &call);
+    buffer_release(&got);
+    *ret_error = call.error;
+    return status;
+}
+
+static size_t count_files(const char *name)
+{
+    DIR *walk = opendir(in_dir(name));
+    assert_non_null(walk);
+    size_t count = 0;
+    const struct dirent *entry;
+    while ((entry = readdir(walk)))
+        count += entry->d_name[0] != '.';
+    closedir(walk);
+    return count;
+}
+
+static void write_file(const char *name, const void *bytes, size_t size)
+{
+    FILE *file = fopen(in_dir(name), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static size_t read_whole(const char *name, char *bytes, size_t size)
+{
+    FILE *file = fopen(in_dir(name), "r");
+    assert_non_null(file);
+    size_t got = fread(bytes, 1, size, file);
+    fclose(file);
+    return got;
+}
+
+static void run_sql(const char *name, const char *sql)
+{
+    sqlite3 *handle;
+    assert_int_equal(sqlite3_open(in_dir(name), &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(handle);
+}
+
+/* Runs in a child; what the child returns is its exit status. An assertion that fails there
+ * aborts the child. */
+static int in_child(int (*run)(void))
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("CMOCKA_TEST_ABORT", "1", 1);
+        _exit(run());
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* ---- Which files are taken ------------------------------------------------------- */
+
+/* Refused, with that status, a sentence, and the file as it was. */
+static void assert_refused(const char *name, enum hf_status expected, const char *part)
+{
+    static char before[MIB], after[MIB];
+    size_t size = read_whole(name, before, sizeof before);
+    struct store *store = NULL;
+    struct error error;
+    assert_int_equal(try_open(name, &store, &error), expected);
+    assert_null(store);
+    assert_non_null(strstr(error.why, part));
+    assert_int_equal(read_whole(name, after, sizeof after), size);
+    assert_memory_equal(before, after, size);
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s.objects", name);
+    assert_int_not_equal(access(in_dir(folder), F_OK), 0);
+}
+
+static void garbage_is_refused(void **state)
+{
+    (void)state;
+    write_file("garbage", big, 10000);
+    assert_refused("garbage", HF_CORRUPT, "not an SQLite database");
+    write_file("short", "SQLite", 6);
+    assert_refused("short", HF_CORRUPT, "not an SQLite database");
+}
+
+static void a_truncated_database_is_refused(void **state)
+{
+    (void)state;
+    struct store *store = open_store("whole");
+    for (int i = 0; i < 50; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        put(store, key, (struct view){ big, 2000 });
+    }
+    store_close(store);
+    static char bytes[MIB];
+    size_t size = read_whole("whole", bytes, sizeof bytes);
+    write_file("half", bytes, size / 2);
+    assert_refused("half", HF_CORRUPT, "damaged");
+}
+
+static void the_database_of_another_program_is_refused(void **state)
+{
+    (void)state;
+    run_sql("other", "CREATE TABLE objects (id INTEGER)");
+    assert_refused("other", HF_INVALID, "another program");
+    run_sql("named", "PRAGMA application_id = 7");
+    assert_refused("named", HF_INVALID, "another program");
+}
+
+static void a_newer_version_is_refused(void **state)
+{
+    (void)state;
+    store_close(open_store("new"));
+    assert_int_equal(rmdir(in_dir("new.objects")), 0);
+    run_sql("new", "PRAGMA user_version = 99");
+    assert_refused("new", HF_UNSUPPORTED, "newer version");
+}
+
+static void a_database_without_its_tables_is_refused(void **state)
+{
+    (void)state;
+    store_close(open_store("bare"));
+    assert_int_equal(rmdir(in_dir("bare.objects")), 0);
+    run_sql("bare", "DROP TABLE objects");
+    assert_refused("bare", HF_CORRUPT, "not as expected");
+}
+
+static void a_folder_a_pipe_and_a_missing_path_are_refused(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct error error;
+    assert_int_equal(mkdir(in_dir("folder"), 0777), 0);
+    assert_status(HF_INVALID, try_open("folder", &store, &error), &error);
+    assert_status(HF_INVALID, try_open("folder/", &store, &error), &error);
+    assert_int_equal(mkfifo(in_dir("pipe"), 0666), 0);
+    assert_status(HF_INVALID, try_open("pipe", &store, &error), &error);
+    assert_int_not_equal(try_open("no/such/folder/file", &store, &error), HF_OK);
+    assert_int_not_equal(access(in_dir("no"), F_OK), 0);
+    write_file("file", "", 0);
+    assert_int_not_equal(try_open("file/below", &store, &error), HF_OK);
+}
+
+static void an_empty_file_is_a_new_store(void **state)
+{
+    (void)state;
+    write_file("empty", "", 0);
+    struct store *store = open_store("empty");
+    put(store, "a", VIEW("1"));
+    assert_holds(store, "a", VIEW("1"));
+    store_close(store);
+}
+
+static void one_missing_folder_is_created(void **state)
+{
+    (void)state;
+    struct store *store = open_store("fresh/store.db");
+    put(store, "a", VIEW("1"));
+    store_close(store);
+    store = open_store("fresh/store.db");
+    assert_holds(store, "a", VIEW("1"));
+    store_close(store);
+}
+
+static void names_that_mean_something_to_sqlite_are_plain_names(void **state)
+{
+    (void)state;
+    static const char *const urls[] = { "sqlite::memory:", "sqlite:file:x%3Fmode=memory" };
+    static const char *const names[] = { ":memory:", "file:x?mode=memory" };
+    int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(chdir(dir), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store;
+        struct error error;
+        assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
+        assert_int_equal(fchdir(here), 0);
+        put(store, "a", VIEW("1"));
+        assert_holds(store, "a", VIEW("1")); /* a reader opens the file after the chdir */
+        store_close(store);
+        assert_int_equal(chdir(dir), 0);
+        assert_int_equal(access(names[i], F_OK), 0);
+    }
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+}
+
+static void urls_it_cannot_make_sense_of_are_invalid(void **state)
+{
+    (void)state;
+    static const char *const urls[] = { "sqlite://host/path", "sqlite:x?sink=off",
+                                        "sqlite:x?sync=maybe", "sqlite:..", "sqlite:/" };
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct store *store = NULL;
+        struct error error;
+        assert_int_equal(store_open(env_real(), view_of(urls[i]), &store, &error), HF_INVALID);
+        assert_null(store);
+    }
+}
+
+static void without_a_name_it_is_the_store_of_the_user(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct error error;
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", dir, 1);
+    assert_status(HF_OK, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+    store_close(store);
+    assert_int_equal(access(in_dir(".local/state/holdfast/store.db"), F_OK), 0);
+    setenv("XDG_STATE_HOME", in_dir("state"), 1);
+    assert_status(HF_OK, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+    store_close(store);
+    assert_int_equal(access(in_dir("state/holdfast/store.db"), F_OK), 0);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    assert_status(HF_INVALID, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+}
+
+/* ---- Large objects --------------------------------------------------------------- */
+
+static void an_object_moves_between_row_and_file_and_leaves_nothing(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    static const size_t sizes[] = { 0,     SQLITE_INLINE_MAX, LARGE, 5,
+                                    LARGE, 2 * LARGE,         LARGE, SQLITE_INLINE_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        memset(big, (int)('a' + i), sizeof big);
+        put(store, "k", (struct view){ big, sizes[i] });
+        assert_holds(store, "k", (struct view){ big, sizes[i] });
+        assert_int_equal(count_files("s.objects"), sizes[i] > SQLITE_INLINE_MAX);
+    }
+    put(store, "k", (struct view){ big, LARGE });
+    struct delete_call gone = { .key = VIEW("k") };
+    assert_status(HF_OK, store_delete(store, &gone), &gone.error);
+    assert_int_equal(count_files("s.objects"), 0);
+    store_close(store);
+}
+
+static void a_refused_large_put_leaves_no_file(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    struct etag old = put(store, "k", VIEW("1"));
+    put(store, "k", VIEW("2"));
+    struct put_call call = { .key = VIEW("k"),
+                             .body = { big, LARGE },
+                             .condition = if_absent() };
+    assert_int_equal(store_put(store, &call), HF_CONFLICT);
+    call.condition = if_match(&old);
+    assert_int_equal(store_put(store, &call), HF_CONFLICT);
+    call.key = VIEW("gone");
+    assert_int_equal(store_put(store, &call), HF_NOT_FOUND);
+    assert_int_equal(count_files("s.objects"), 0);
+    store_close(store);
+}
+
+/* Replaces the object and its file, over and over, until told to stop. */
+struct rewriter {
+    struct store *store;
+    bool stop;
+};
+
+static void rewrite(void *argument)
+{
+    struct rewriter *rewriter = argument;
+    char *body = malloc(LARGE);
+    assert_non_null(body);
+    for (int i = 0; !__atomic_load_n(&rewriter->stop, __ATOMIC_SEQ_CST); i++) {
+        memset(body, 'a' + i % 26, LARGE);
+        struct put_call call = { .key = VIEW("k"), .body = { body, LARGE } };
+        if (store_put(rewriter->store, &call) != HF_OK)
+            break;
+    }
+    free(body);
+}
+
+static void a_reader_whose_file_vanishes_finds_the_new_one(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s?sync=off");
+    put(store, "k", (struct view){ big, LARGE });
+    struct rewriter rewriter = { .store = store };
+    struct env_task *task;
+    struct error error;
+    assert_status(HF_OK, env_task_start(env_real(), rewrite, &rewriter, &task, &error), &error);
+    for (int i = 0; i < 500; i++) {
+        struct buffer got = BUFFER_INIT(MIB);
+        struct get_call call = { .key = VIEW("k"), .body = &got };
+        assert_status(HF_OK, store_get(store, &call), &call.error);
+        assert_int_equal(got.size, LARGE);
+        for (size_t at = 1; at < got.size; at++)
+            assert_int_equal(got.data[at], got.data[0]);
+        buffer_release(&got);
+    }
+    __atomic_store_n(&rewriter.stop, true, __ATOMIC_SEQ_CST);
+    env_task_join(env_real(), task);
+    assert_int_equal(count_files("s.objects"), 1);
+    store_close(store);
+}
+
+static void a_lost_or_cut_file_is_corrupt(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    struct error error;
+    put(store, "k", (struct view){ big, LARGE });
+    DIR *walk = opendir(in_dir("s.objects"));
+    const struct dirent *entry;
+    while ((entry = readdir(walk)) && entry->d_name[0] == '.')
+        ;
+    assert_non_null(entry);
+    int fd = openat(dirfd(walk), entry->d_name, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 10), 0);
+    close(fd);
+    assert_int_equal(get_status(store, "k", &error), HF_CORRUPT);
+    assert_int_equal(unlinkat(dirfd(walk), entry->d_name, 0), 0);
+    closedir(walk);
+    assert_int_equal(get_status(store, "k", &error), HF_CORRUPT);
+    put(store, "k", VIEW("well again"));
+    assert_holds(store, "k", VIEW("well again"));
+    store_close(store);
+}
+
+/* ---- Orphans --------------------------------------------------------------------- */
+
+static bool die_at_the_end(void *argument, uint64_t done, uint64_t total)
+{
+    (void)argument;
+    if (done == total)
+        _exit(7);
+    return true;
+}
+
+static int put_file_and_die(void)
+{
+    struct store *store = open_store("s");
+    int fd = open(in_dir("source"), O_RDONLY | O_CLOEXEC);
+    struct put_call call = { .key = VIEW("k") };
+    store_put_file(store, &call, fd, &(struct progress){ die_at_the_end, NULL });
+    return 1;
+}
+
+static void the_file_of_a_dead_writer_is_swept_on_open(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put(store, "kept", (struct view){ big, LARGE });
+    store_close(store);
+    write_file("source", big, sizeof big);
+    assert_int_equal(in_child(put_file_and_die), 7);
+    assert_int_equal(count_files("s.objects"), 2);
+    store = open_store("s");
+    assert_int_equal(count_files("s.objects"), 1);
+    assert_holds(store, "kept", (struct view){ big, LARGE });
+    struct error error;
+    assert_int_equal(get_status(store, "k", &error), HF_NOT_FOUND);
+    store_close(store);
+}
+
+static bool open_another(void *argument, uint64_t done, uint64_t total)
+{
+    (void)argument;
+    (void)done;
+    (void)total;
+    store_close(open_store("s"));
+    return true;
+}
+
+static void the_file_of_a_living_writer_is_not_swept(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    write_file("source", big, sizeof big);
+    int fd = open(in_dir("source"), O_RDONLY | O_CLOEXEC);
+    struct put_call call = { .key = VIEW("k") };
+    struct progress progress = { open_another, NULL };
+    assert_status(HF_OK, store_put_file(store, &call, fd, &progress), &call.error);
+    close(fd);
+    assert_holds(store, "k", (struct view){ big, sizeof big });
+    store_close(store);
+}
+
+static void files_of_another_database_and_of_people_are_not_swept(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put(store, "k", (struct view){ big, LARGE });
+    store_close(store);
+    write_file("s.objects/note.txt", "mine", 4);
+    assert_int_equal(unlink(in_dir("s")), 0);
+    store = open_store("s");
+    struct error error;
+    assert_int_equal(get_status(store, "k", &error), HF_NOT_FOUND);
+    assert_int_equal(count_files("s.objects"), 2);
+    store_close(store);
+}
+
+/* ---- Groups ---------------------------------------------------------------------- */
+
+#define TASKS  64
+#define ROUNDS 40
+
+struct member {
+    struct store *store;
+    unsigned number;
+    unsigned firsts; /* times it was the one to create an object of all */
+    bool wrong;
+    struct env_task *task;
+};
+
+static void expect(struct member *member, enum hf_status got, enum hf_status wanted)
+{
+    if (got != wanted)
+        member->wrong = true;
+}
+
+/* Writes that must succeed, that must not, and one that one of all tasks wins, all mixed. */
+static void write_mixed(void *argument)
+{
+    struct member *member = argument;
+    struct store *store = member->store;
+    char mine[32], ours[32], body[64];
+    struct etag etag = { 0 }, stale = { 0 };
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        snprintf(mine, sizeof mine, "mine/%u", member->number);
+        snprintf(ours, sizeof ours, "ours/%u", round);
+        snprintf(body, sizeof body, "task %u round %u", member->number, round);
+        struct put_call own = { .key = view_of(mine),
+                                .body = view_of(body),
+                                .condition = etag.size ? if_match(&etag) : if_absent() };
+        expect(member, store_put(store, &own), HF_OK);
+        stale = etag;
+        etag = own.etag;
+        struct put_call first = { .key = view_of(ours),
+                                  .body = view_of(body),
+                                  .condition = if_absent() };
+        enum hf_status status = store_put(store, &first);
+        member->firsts += status == HF_OK;
+        if (status != HF_OK)
+            expect(member, status, HF_CONFLICT);
+        struct delete_call no = { .key = view_of(mine), .condition = if_match(&stale) };
+        if (stale.size)
+            expect(member, store_delete(store, &no), HF_CONFLICT);
+        struct put_call late = { .key = VIEW("never"), .condition = if_match(&etag) };
+        expect(member, store_put(store, &late), HF_NOT_FOUND);
+    }
+}
+
+static void each_write_of_a_group_is_answered_for_itself(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    static struct member members[TASKS];
+    struct error error;
+    unsigned firsts = 0;
+    for (unsigned i = 0; i < TASKS; i++) {
+        members[i] = (struct member){ .store = store, .number = i };
+        assert_status(HF_OK,
+                      env_task_start(env_real(), write_mixed, &members[i], &members[i].task,
+                                     &error),
+                      &error);
+    }
+    for (unsigned i = 0; i < TASKS; i++) {
+        env_task_join(env_real(), members[i].task);
+        assert_false(members[i].wrong);
+        firsts += members[i].firsts;
+    }
+    assert_int_equal(firsts, ROUNDS);
+    for (unsigned i = 0; i < TASKS; i++) {
+        char key[32], body[64];
+        snprintf(key, sizeof key, "mine/%u", i);
+        snprintf(body, sizeof body, "task %u round %u", i, ROUNDS - 1);
+        assert_holds(store, key, view_of(body));
+    }
+    store_close(store);
+}
+
+static void a_batch_of_a_thousand_of_all_sizes_is_one_call(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s?sync=off");
+    static struct put_call puts[BATCH_MAX];
+    static char keys[BATCH_MAX][16];
+    for (size_t i = 0; i < BATCH_MAX; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%zu", i);
+        puts[i] = (struct put_call){ .key = view_of(keys[i]),
+                                     .body = { big, i % 50 == 0 ? LARGE : i },
+                                     .condition = if_absent() };
+    }
+    assert_int_equal(store_put_many(store, puts, BATCH_MAX), HF_OK);
+    assert_int_equal(count_files("s.objects"), BATCH_MAX / 50);
+    store_close(store);
+}
+
+static void a_write_waits_for_another_process_and_gives_up_in_time(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    sqlite3 *other;
+    put(store, "k", VIEW("1"));
+    assert_int_equal(sqlite3_open(in_dir("s"), &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    struct mono_time start = env_now(env_real());
+    struct put_call call = { .key = VIEW("k"),
+                             .body = VIEW("2"),
+                             .deadline = mono_add(start, SPAN_MS(50)) };
+    assert_int_equal(store_put(store, &call), HF_UNAVAILABLE);
+    assert_non_null(strstr(call.error.why, "busy"));
+    assert_false(mono_before(env_now(env_real()), call.deadline));
+    assert_holds(store, "k", VIEW("1"));
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    put(store, "k", VIEW("3"));
+    store_close(store);
+}
+
+static void the_log_of_writes_stays_bounded(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s?sync=off");
+    for (int i = 0; i < 6000; i++)
+        put(store, "k", (struct view){ big, 1000 });
+    struct stat st;
+    assert_int_equal(stat(in_dir("s-wal"), &st), 0);
+    assert_true(st.st_size > 0 && (size_t)st.st_size < 6 * MIB);
+    store_close(store);
+    assert_int_not_equal(access(in_dir("s-wal"), F_OK), 0);
+}
+
+static void a_moved_file_is_noticed(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put(store, "k", VIEW("1"));
+    assert_int_equal(rename(in_dir("s"), in_dir("elsewhere")), 0);
+    struct put_call call = { .key = VIEW("k"), .body = VIEW("2") };
+    assert_int_equal(store_put(store, &call), HF_UNAVAILABLE);
+    assert_non_null(strstr(call.error.why, "moved"));
+    store_close(store);
+}
+
+/* ---- Processes ------------------------------------------------------------------- */
+
+#define PROCESSES  8
+#define INCREMENTS 100
+
+static enum hf_status increment(struct store *store)
+{
+    struct buffer got = BUFFER_INIT(64);
+    struct get_call get = { .key = VIEW("counter"), .body = &got };
+    enum hf_status status = store_get(store, &get);
+    if (status == HF_OK) {
+        char next[32];
+        snprintf(next, sizeof next, "%lu", strtoul(buffer_text(&got), NULL, 10) + 1);
+        struct put_call set = { .key = VIEW("counter"),
+                                .body = view_of(next),
+                                .condition = if_match(&get.info.etag) };
+        status = store_put(store, &set);
+    }
+    buffer_release(&got);
+    return status;
+}
+
+static int count_up(void)
+{
+    struct store *store = open_store("s");
+    int done = 0;
+    enum hf_status status = HF_OK;
+    while (done < INCREMENTS && (status == HF_OK || status == HF_CONFLICT)) {
+        status = increment(store);
+        done += status == HF_OK;
+    }
+    store_close(store);
+    return done == INCREMENTS ? 0 : 1;
+}
+
+static void eight_processes_count_without_losing_one(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put(store, "counter", VIEW("0"));
+    pid_t pids[PROCESSES];
+    fflush(NULL);
+    for (int i = 0; i < PROCESSES; i++)
+        if ((pids[i] = fork()) == 0) {
+            setenv("CMOCKA_TEST_ABORT", "1", 1);
+            _exit(count_up());
+        }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    char sum[32];
+    snprintf(sum, sizeof sum, "%d", PROCESSES * INCREMENTS);
+    assert_holds(store, "counter", view_of(sum));
+    store_close(store);
+}
+
+static struct store *inherited;
+
+static int use_inherited(void)
+{
+    struct error error;
+    struct put_call call = { .key = VIEW("k"), .body = VIEW("child") };
+    struct delete_call gone = { .key = VIEW("k") };
+    struct list_call list = { .max = 10 };
+    bool refused = get_status(inherited, "k", &error) == HF_INVALID &&
+                   store_put(inherited, &call) == HF_INVALID &&
+                   store_delete(inherited, &gone) == HF_INVALID &&
+                   store_list(inherited, &list) == HF_INVALID;
+    store_close(inherited);
+    struct store *own = open_store("s");
+    put(own, "child", VIEW("here"));
+    store_close(own);
+    return refused ? 0 : 1;
+}
+
+static void a_store_is_refused_in_a_forked_child_and_goes_on_in_the_parent(void **state)
+{
+    (void)state;
+    inherited = open_store("s");
+    put(inherited, "k", VIEW("parent"));
+    assert_int_equal(in_child(use_inherited), 0);
+    assert_holds(inherited, "k", VIEW("parent"));
+    assert_holds(inherited, "child", VIEW("here"));
+    put(inherited, "k", VIEW("again"));
+    store_close(inherited);
+}
+
+static void two_names_of_one_file_are_one_store(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in_dir("a"), 0777), 0);
+    assert_int_equal(symlink("a/real", in_dir("link")), 0);
+    struct store *real = open_store("a/real");
+    struct store *link = open_store("link");
+    put(real, "k", (struct view){ big, LARGE });
+    assert_holds(link, "k", (struct view){ big, LARGE });
+    struct etag etag = put(link, "k", (struct view){ big, 2 * LARGE });
+    struct put_call call = { .key = VIEW("k"),
+                             .body = VIEW("small"),
+                             .condition = if_match(&etag) };
+    assert_status(HF_OK, store_put(real, &call), &call.error);
+    assert_int_equal(count_files("a/real.objects"), 0);
+    assert_int_not_equal(access(in_dir("link.objects"), F_OK), 0);
+    store_close(link);
+    put(real, "k", VIEW("after the other was closed"));
+    store_close(real);
+}
+
+/* ---- Full and read-only disks ---------------------------------------------------- */
+
+/* A file system of its own, seen by this process alone and gone with it. */
+static bool mount_small(const char *options)
+{
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return false;
+    return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("small", dir, "tmpfs", 0, options) == 0;
+}
+
+static int fill_the_disk(void)
+{
+    if (!mount_small("size=3m"))
+        return 99;
+    struct store *store = open_store("s");
+    struct put_call call = { .body = { big, 60000 } };
+    char key[16];
+    int done = 0;
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && done < 1000) {
+        snprintf(key, sizeof key, "k%d", done);
+        call.key = view_of(key);
+        status = store_put(store, &call);
+        done += status == HF_OK;
+    }
+    assert_status(HF_UNAVAILABLE, status, &call.error);
+    struct put_call large = { .key = VIEW("large"), .body = { big, sizeof big } };
+    assert_status(HF_UNAVAILABLE, store_put(store, &large), &large.error);
+    assert_int_equal(count_files("s.objects"), 0);
+    for (int i = 0; i < done; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        assert_holds(store, key, (struct view){ big, 60000 });
+    }
+    assert_int_equal(mount("small", dir, "tmpfs", MS_REMOUNT, "size=8m"), 0);
+    put(store, "room again", (struct view){ big, sizeof big });
+    store_close(store);
+    store = open_store("s");
+    assert_holds(store, "k0", (struct view){ big, 60000 });
+    assert_holds(store, "room again", (struct view){ big, sizeof big });
+    store_close(store);
+    return 0;
+}
+
+static void a_full_disk_is_unavailable_and_loses_nothing(void **state)
+{
+    (void)state;
+    int status = in_child(fill_the_disk);
+    if (status == 99)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+static int open_read_only(void)
+{
+    if (!mount_small("size=3m"))
+        return 99;
+    struct store *store = open_store("s");
+    put(store, "k", VIEW("1"));
+    store_close(store);
+    assert_int_equal(mount("small", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=3m"), 0);
+    struct error error;
+    assert_status(HF_DENIED, try_open("s", &store, &error), &error);
+    assert_status(HF_DENIED, try_open("new", &store, &error), &error);
+    return 0;
+}
+
+static void a_read_only_disk_is_denied(void **state)
+{
+    (void)state;
+    int status = in_child(open_read_only);
+    if (status == 99)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+static int read_as_nobody(void)
+{
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 99;
+    struct store *store = open_store("s");
+    assert_holds(store, "k", VIEW("1"));
+    assert_holds(store, "large", (struct view){ big, LARGE });
+    struct put_call call = { .key = VIEW("k"), .body = VIEW("2") };
+    assert_status(HF_DENIED, store_put(store, &call), &call.error);
+    call.body = (struct view){ big, LARGE };
+    assert_status(HF_DENIED, store_put(store, &call), &call.error);
+    struct delete_call gone = { .key = VIEW("k") };
+    assert_status(HF_DENIED, store_delete(store, &gone), &gone.error);
+    store_close(store);
+    return 0;
+}
+
+static void who_may_only_read_reads_beside_a_writer(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(dir, 0755), 0);
+    struct store *store = open_store("s");
+    put(store, "k", VIEW("1"));
+    put(store, "large", (struct view){ big, LARGE });
+    int status = geteuid() == 0 ? in_child(read_as_nobody) : 99;
+    assert_holds(store, "k", VIEW("1"));
+    store_close(store);
+    if (status == 99)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+/* ---- Memory ---------------------------------------------------------------------- */
+
+/* One of each call that allocates; false when one of them had no memory. */
+static bool use_all(struct store *store, int fd)
+{
+    struct put_call puts[2] = { { .key = VIEW("a"), .body = VIEW("1") },
+                                { .key = VIEW("b"), .body = { big, LARGE } } };
+    struct delete_call deletes[2] = { { .key = VIEW("a") }, { .key = VIEW("b") } };
+    struct put_call stream = { .key = VIEW("c") };
+    enum hf_status statuses[3] = { store_put_many(store, puts, 2),
+                                   store_put_file(store, &stream, fd, NULL),
+                                   store_delete_many(store, deletes, 2) };
+    bool good = true;
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(statuses[i] == HF_OK || statuses[i] == HF_UNAVAILABLE);
+        good = good && statuses[i] == HF_OK;
+    }
+    return good;
+}
+
+static void a_call_without_memory_is_unavailable(void **state)
+{
+    (void)state;
+    write_file("source", "abc", 3);
+    int fd = open(in_dir("source"), O_RDONLY | O_CLOEXEC);
+    long failures = 0;
+    for (bool failed = true; failed; failures++) {
+        struct store *store = NULL;
+        struct error error;
+        alloc_fail_after(failures);
+        enum hf_status status = try_open("s", &store, &error);
+        bool good = status == HF_OK && use_all(store, fd);
+        failed = alloc_stop();
+        assert_true(good != failed);
+        if (status != HF_OK)
+            assert_int_equal(status, HF_UNAVAILABLE);
+        store_close(store);
+    }
+    assert_true(failures > 3);
+    close(fd);
+    assert_int_equal(count_files("s.objects"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("garbage is refused and stays as it is", garbage_is_refused),
+        IT("a truncated database is refused and stays as it is",
+           a_truncated_database_is_refused),
+        IT("the database of another program is refused and stays as it is",
+           the_database_of_another_program_is_refused),
+        IT("a newer version is refused and stays as it is", a_newer_version_is_refused),
+        IT("a database without its tables is refused and stays as it is",
+           a_database_without_its_tables_is_refused),
+        IT("a folder, a pipe and a missing path are refused",
+           a_folder_a_pipe_and_a_missing_path_are_refused),
+        IT("an empty file is a new store", an_empty_file_is_a_new_store),
+        IT("one missing folder is created", one_missing_folder_is_created),
+        IT("names that mean something to SQLite are plain names",
+           names_that_mean_something_to_sqlite_are_plain_names),
+        IT("URLs it cannot make sense of are invalid",
+           urls_it_cannot_make_sense_of_are_invalid),
+        IT("without a name it is the store of the user",
+           without_a_name_it_is_the_store_of_the_user),
+        IT("an object moves between row and file and leaves nothing behind",
+           an_object_moves_between_row_and_file_and_leaves_nothing),
+        IT("a refused large put leaves no file", a_refused_large_put_leaves_no_file),
+        IT("a reader whose file vanishes finds the new one",
+           a_reader_whose_file_vanishes_finds_the_new_one),
+        IT("a lost or cut file of an object is corrupt", a_lost_or_cut_file_is_corrupt),
+        IT("the file of a dead writer is swept on open",
+           the_file_of_a_dead_writer_is_swept_on_open),
+        IT("the file of a living writer is not swept",
+           the_file_of_a_living_writer_is_not_swept),
+        IT("files of another database and of people are not swept",
+           files_of_another_database_and_of_people_are_not_swept),
+        IT("each write of a group is answered for itself",
+           each_write_of_a_group_is_answered_for_itself),
+        IT("a batch of a thousand of all sizes is one call",
+           a_batch_of_a_thousand_of_all_sizes_is_one_call),
+        IT("a write waits for another process and gives up in time",
+           a_write_waits_for_another_process_and_gives_up_in_time),
+        IT("the log of writes stays bounded", the_log_of_writes_stays_bounded),
+        IT("a moved file is noticed", a_moved_file_is_noticed),
+        IT("eight processes count without losing one",
+           eight_processes_count_without_losing_one),
+        IT("a store is refused in a forked child and goes on in the parent",
+           a_store_is_refused_in_a_forked_child_and_goes_on_in_the_parent),
+        IT("two names of one file are one store", two_names_of_one_file_are_one_store),
+        IT("a full disk is unavailable and loses nothing",
+           a_full_disk_is_unavailable_and_loses_nothing),
+        IT("a read-only disk is denied", a_read_only_disk_is_denied),
+        IT("who may only read reads beside a writer", who_may_only_read_reads_beside_a_writer),
+        IT("a call without memory is unavailable", a_call_without_memory_is_unavailable),
+    };
+    struct CMUnitTest rows[sizeof tests / sizeof tests[0]];
+    memcpy(rows, tests, sizeof tests);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rows[i].setup_func = make_dir;
+        rows[i].teardown_func = remove_dir;
+    }
+    return cmocka_run_group_tests(rows, NULL, NULL);
+}
