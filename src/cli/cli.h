@@ -1,0 +1,185 @@
+/* cli.h: what the program `holdfast` is made of: one table of commands, and the state of the
+ * one command that runs.
+ *
+ * Parser, help, man page and completion all read the same rows (struct command), so a new
+ * command is one row in the table of its group and one function. A command reads its options by
+ * name, writes to cli->out, and returns a status; when that is not OK, cli->error says why, and
+ * main prints it once and exits with the status's code. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/moment.h"
+#include "cli/output.h"
+#include "store/store.h"
+
+/* ---- The table ------------------------------------------------------------------------------
+ */
+
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_SIZE, OPTION_SPAN };
+
+/* What bash offers for a value or an argument. */
+enum completion { COMPLETE_NOTHING, COMPLETE_FILE, COMPLETE_URL, COMPLETE_COMMAND };
+
+struct option_spec {
+    const char *name; /* without the dashes; NULL ends a list */
+    char letter;      /* the short form, or 0 */
+    enum option_type type;
+    int choice;        /* options of one command with the same number exclude each other */
+    const char *value; /* what its value is called; NULL for a flag */
+    enum completion completion;
+    const char *summary;
+};
+
+enum argument_count { ARGUMENT_ONE, ARGUMENT_OPTIONAL, ARGUMENT_MANY, ARGUMENT_ANY };
+
+/* The last argument of a command may be given many times (at least once) or any number. */
+struct argument_spec {
+    const char *name; /* NULL ends a list */
+    enum argument_count count;
+    enum completion completion;
+    const char *summary;
+};
+
+/* A line that works as it stands in a folder with a file `report.csv`, on a store with objects
+ * `reports/today.csv` and `reports/old.csv`; $ETAG is that of the first. A test runs them all.
+ */
+struct example {
+    const char *line; /* NULL ends a list */
+    const char *what;
+};
+
+#define ARGUMENTS_MAX 4
+#define OPTIONS_MAX   12
+#define DETAILS_MAX   8
+#define EXAMPLES_MAX  6
+
+struct cli;
+
+struct command {
+    const char *path; /* "store get"; NULL ends a list */
+    const char *summary;
+    struct argument_spec arguments[ARGUMENTS_MAX + 1];
+    struct option_spec options[OPTIONS_MAX + 1];
+    const char *details[DETAILS_MAX + 1]; /* paragraphs */
+    const char *json;                     /* what --json makes of its output, or NULL */
+    struct example examples[EXAMPLES_MAX + 1];
+    enum hf_status (*run)(struct cli *cli);
+};
+
+struct command_group {
+    const char *title;
+    const struct command *commands;
+};
+
+/* The topic whose terms are the forms of store URLs; bash completes them. */
+#define TOPIC_STORES 0
+
+/* A list of terms that belongs to the whole program: kinds of stores, environment, files. */
+struct topic {
+    const char *title;
+    const char *intro;
+    struct {
+        const char *term; /* NULL ends the list */
+        const char *text;
+    } rows[8];
+};
+
+extern const struct command_group command_groups[]; /* ends with a title of NULL */
+extern const struct topic topics[];                 /* ends with a title of NULL */
+extern const struct option_spec global_options[];
+extern const struct example welcome_examples[];
+
+extern const struct command basic_commands[];
+extern const struct command store_commands[];
+
+/* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
+const struct command *command_next(const struct command *last);
+
+/* The command of exactly this path, or NULL. */
+const struct command *command_find(struct view path);
+
+/* Whether some command's path starts with these words and goes on. */
+bool command_group_exists(struct view path);
+
+/* ---- The command that runs ------------------------------------------------------------------
+ */
+
+#define GLOBAL_OPTIONS_MAX 8
+
+struct option_value {
+    bool given;
+    struct view text;
+    uint64_t number; /* of a count or size */
+    struct span span;
+};
+
+struct cli {
+    struct env *env;
+    const struct command *command;
+    struct option_value global_values[GLOBAL_OPTIONS_MAX];
+    struct option_value values[OPTIONS_MAX];
+    struct view words[4]; /* of the command, as far as they were given */
+    size_t word_count;
+    const char **arguments;
+    size_t argument_count;
+    bool json;
+    bool quiet;
+    bool reported; /* the command has printed its errors itself */
+    struct output out;
+    struct store *store; /* of --store, once opened */
+    struct arena arena;  /* lives as long as the command */
+    struct error error;
+};
+
+/* Fills in command, options and arguments. Without a command, or with --help or --version,
+ * cli->command may stay NULL. */
+enum hf_status cli_parse(struct cli *cli, int argc, char **argv);
+
+/* The value of an option of this command, or a global one; NULL when it was not given. */
+const struct option_value *cli_option(struct cli *cli, const char *name);
+
+static inline bool cli_given(struct cli *cli, const char *name)
+{
+    return cli_option(cli, name) != NULL;
+}
+
+/* The argument, or a view with data NULL when there are not that many. */
+struct view cli_argument(const struct cli *cli, size_t index);
+
+/* The same for a key, which --hex lets people write in hexadecimal. */
+enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
+
+/* Opens a store by URL, or, with a view of data NULL, the one of --store, $HOLDFAST_STORE or
+ * the default. */
+enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_store);
+
+/* cli_open of the default URL into cli->store. */
+enum hf_status cli_open_store(struct cli *cli);
+
+/* Prints an error now, naming what it was about (data NULL: only the command). */
+void cli_report(struct cli *cli, struct view about, const struct error *error);
+
+/* ---- Help -----------------------------------------------------------------------------------
+ */
+
+void help_welcome(struct cli *cli);
+void help_overview(struct cli *cli);
+void help_command(struct cli *cli, const struct command *command);
+void help_group(struct cli *cli, struct view path);
+void help_man(struct cli *cli);
+void help_json(struct cli *cli);
+void completion_bash(struct cli *cli);
+
+/* The name of `names` that is nearest to a mistyped one, or NULL when none is near. Feed it
+ * with all candidates, one after the other. */
+struct nearest {
+    struct view wanted;
+    struct view best; /* data NULL: none */
+    size_t distance;
+};
+
+void nearest_offer(struct nearest *nearest, struct view candidate);
+
+#endif

@@ -1,0 +1,239 @@
+/* files.c: spools and new files. */
+#include "cli/files.h"
+
+#include "base/hash.h"
+#include "base/parse.h"
+#include "cli/interrupt.h"
+#include "store/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum hf_status fail_errno(struct cli *cli, const char *what)
+{
+    return error_from_errno(&cli->error, errno, what);
+}
+
+/* ---- Spools ---------------------------------------------------------------------------------
+ */
+
+enum hf_status spool_open(struct cli *cli, int *ret_fd)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/holdfast-XXXXXX",
+                        folder && folder[0] ? folder : "/tmp");
+    if (size < 0 || (size_t)size >= sizeof path)
+        return error_set(&cli->error, HF_INVALID, "the path in TMPDIR is too long");
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        fail_errno(cli, "make a temporary file");
+        error_prefix(&cli->error, "%.*s", (int)sizeof path / 32, path);
+        return cli->error.status;
+    }
+    unlink(path);
+    *ret_fd = fd;
+    return HF_OK;
+}
+
+/* Reads once; 0 bytes at the end. A signal ends a read that waits. */
+static enum hf_status read_some(struct cli *cli, int from, char *piece, size_t *ret_size)
+{
+    ssize_t got;
+    do
+        got = read(from, piece, STREAM_PIECE);
+    while (got < 0 && errno == EINTR && !interrupted());
+    if (got < 0)
+        return interrupted() ? interrupt_check(&cli->error) : fail_errno(cli, "read the input");
+    *ret_size = (size_t)got;
+    return HF_OK;
+}
+
+enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool)
+{
+    char *piece = malloc(STREAM_PIECE);
+    if (!piece)
+        return error_no_memory(&cli->error);
+    uint64_t done = 0;
+    size_t got = 0;
+    enum hf_status status;
+    do {
+        status = read_some(cli, from, piece, &got);
+        if (status == HF_OK)
+            status = file_write_at(spool, (struct view){ piece, got }, done, &cli->error);
+        done += got;
+        if (status == HF_OK && !gauge_step(gauge, done, /* total */ 0))
+            status = interrupt_check(&cli->error);
+    } while (status == HF_OK && got > 0 && done <= OBJECT_BYTES_MAX);
+    free(piece);
+    if (status == HF_OK && got > 0)
+        return error_set(&cli->error, HF_INVALID, "the input is larger than any object may be");
+    return status;
+}
+
+/* A closed pipe is noted in cli->out too: the program then ends as if its output had failed. */
+static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t done = write(to, bytes.data, bytes.size);
+        if (done >= 0) {
+            bytes = view_from(bytes, (size_t)done);
+        } else if (errno != EINTR) {
+            if (to == cli->out.fd)
+                cli->out.failed_errno = errno;
+            return fail_errno(cli, "write the output");
+        } else if (interrupted()) {
+            return interrupt_check(&cli->error);
+        }
+    }
+    return HF_OK;
+}
+
+enum hf_status spool_send(struct cli *cli, int spool, int to)
+{
+    char *piece = malloc(STREAM_PIECE);
+    if (!piece)
+        return error_no_memory(&cli->error);
+    uint64_t done = 0;
+    size_t got = 0;
+    enum hf_status status;
+    do {
+        status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
+        if (status == HF_OK)
+            status = write_in_order(cli, to, (struct view){ piece, got });
+        done += got;
+    } while (status == HF_OK && got > 0);
+    free(piece);
+    return status;
+}
+
+enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc, uint64_t *ret_size)
+{
+    char *piece = malloc(STREAM_PIECE);
+    if (!piece)
+        return error_no_memory(&cli->error);
+    uint32_t crc = 0;
+    uint64_t done = 0;
+    size_t got = 0;
+    enum hf_status status;
+    do {
+        status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
+        if (status == HF_OK)
+            crc = crc32c(crc, (struct view){ piece, got });
+        done += got;
+    } while (status == HF_OK && got > 0);
+    free(piece);
+    *ret_crc = crc;
+    *ret_size = done;
+    return status;
+}
+
+/* ---- Files that are read --------------------------------------------------------------------
+ */
+
+enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular)
+{
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        fail_errno(cli, "open it");
+        error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(path, 100)));
+        if (fd >= 0)
+            close(fd);
+        return cli->error.status;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        close(fd);
+        return error_set(&cli->error, HF_INVALID, "%.*s is a folder, not a file",
+                         VIEW_ARGS(view_first(path, 100)));
+    }
+    *ret_regular = S_ISREG(st.st_mode);
+    *ret_fd = fd;
+    return HF_OK;
+}
+
+/* ---- Files that are written
+ * ------------------------------------------------------------------ */
+
+enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream)
+{
+    struct stat st;
+    *ret_stream = false;
+    if (stat(path.data, &st) != 0)
+        return HF_OK;
+    if (S_ISDIR(st.st_mode))
+        return error_set(&cli->error, HF_INVALID, "%.*s is a folder; name a file in it",
+                         VIEW_ARGS(view_first(path, 100)));
+    *ret_stream = !S_ISREG(st.st_mode);
+    return HF_OK;
+}
+
+/* Where the file will stand: an existing link is followed, not replaced. */
+static struct view resolve(struct cli *cli, struct view path)
+{
+    char *real = realpath(path.data, NULL);
+    struct view kept = arena_copy(&cli->arena, real ? view_of(real) : path);
+    free(real);
+    return kept;
+}
+
+static const char *scratch_name(struct cli *cli, struct view path)
+{
+    unsigned char random[8];
+    char hex[2 * sizeof random + 1];
+    env_random(cli->env, random, sizeof random);
+    hex_encode(random, sizeof random, hex);
+    struct buffer name = BUFFER_INIT(PATH_MAX);
+    buffer_print(&name, "%.*s.part-%s", VIEW_ARGS(path), hex);
+    struct view kept = arena_copy(&cli->arena, buffer_view(&name));
+    bool failed = name.failed;
+    buffer_release(&name);
+    return failed ? NULL : kept.data;
+}
+
+enum hf_status new_file_open(struct cli *cli, struct view path, struct new_file *ret_file)
+{
+    struct new_file file = { .fd = -1, .path = resolve(cli, path) };
+    file.scratch = file.path.data ? scratch_name(cli, file.path) : NULL;
+    if (!file.scratch)
+        return error_set(&cli->error, HF_INVALID, "the file's path is too long");
+    interrupt_removes(file.scratch);
+    file.fd = open(file.scratch, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file.fd < 0) {
+        fail_errno(cli, "make it");
+        interrupt_removes(NULL);
+        error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(path, 100)));
+        return cli->error.status;
+    }
+    struct stat old;
+    if (stat(file.path.data, &old) == 0)
+        (void)!fchmod(file.fd, old.st_mode & 07777);
+    *ret_file = file;
+    return HF_OK;
+}
+
+void new_file_drop(struct new_file *file)
+{
+    unlink(file->scratch);
+    interrupt_removes(NULL);
+    close(file->fd);
+    file->fd = -1;
+}
+
+enum hf_status new_file_keep(struct cli *cli, struct new_file *file)
+{
+    if (fsync(file->fd) != 0 || rename(file->scratch, file->path.data) != 0) {
+        fail_errno(cli, "finish the file");
+        new_file_drop(file);
+        return cli->error.status;
+    }
+    interrupt_removes(NULL);
+    close(file->fd);
+    file->fd = -1;
+    return HF_OK;
+}

@@ -1,0 +1,43 @@
+/* files.h: the local files at the other end of a transfer: nameless ones to hold bytes on their
+ * way, and new ones that appear under their name only when they are whole. */
+#ifndef CLI_FILES_H
+#define CLI_FILES_H
+
+#include "cli/progress.h"
+
+/* A file without a name in $TMPDIR, gone when it is closed, whatever happens to us. */
+enum hf_status spool_open(struct cli *cli, int *ret_fd);
+
+/* Appends all that `from` (a pipe, a terminal) gives until its end. */
+enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool);
+
+/* Writes the whole spool to where bytes only go in order. */
+enum hf_status spool_send(struct cli *cli, int spool, int to);
+
+/* CRC32C and size of all bytes of a file. */
+enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc,
+                              uint64_t *ret_size);
+
+/* A file that is written under a temporary name beside its own. */
+struct new_file {
+    int fd;
+    struct view path;    /* what it will be called, links followed */
+    const char *scratch; /* what it is called meanwhile */
+};
+
+/* Opens a file to be read; OK with *ret_fd a regular file, or one that must be spooled. */
+enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular);
+
+/* Whether bytes for this path must be sent in order: it exists and is a device or a pipe. A
+ * folder is INVALID. */
+enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
+
+enum hf_status new_file_open(struct cli *cli, struct view path, struct new_file *ret_file);
+
+/* Makes the file whole on disk and gives it its name. It is closed, on failure too, and then no
+ * trace of it is left. */
+enum hf_status new_file_keep(struct cli *cli, struct new_file *file);
+
+void new_file_drop(struct new_file *file);
+
+#endif

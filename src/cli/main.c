@@ -1,0 +1,264 @@
+/* main.c: the program `holdfast`: parses, runs one command, and says once what went wrong. */
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "store/observe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Arguments ------------------------------------------------------------------------------
+ */
+
+struct view cli_argument(const struct cli *cli, size_t index)
+{
+    if (index >= cli->argument_count)
+        return (struct view){ NULL, 0 };
+    return view_of(cli->arguments[index]);
+}
+
+static enum hf_status decode_hex(struct cli *cli, struct view text, struct view *ret_key)
+{
+    char *bytes = arena_take(&cli->arena, text.size / 2 + 1);
+    if (!bytes)
+        return error_no_memory(&cli->error);
+    bool good = text.size % 2 == 0;
+    for (size_t i = 0; good && i < text.size / 2; i++) {
+        int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
+        good = high >= 0 && low >= 0;
+        bytes[i] = (char)(high * 16 + low);
+    }
+    if (!good)
+        return error_set(&cli->error, HF_INVALID,
+                         "'%.*s' is not hexadecimal: with --hex each byte is two digits",
+                         VIEW_ARGS(view_first(text, 60)));
+    *ret_key = (struct view){ bytes, text.size / 2 };
+    return HF_OK;
+}
+
+enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
+{
+    struct view text = cli_argument(cli, index);
+    if (text.data && cli_given(cli, "hex"))
+        return decode_hex(cli, text, ret_key);
+    *ret_key = text;
+    return HF_OK;
+}
+
+/* ---- Stores ---------------------------------------------------------------------------------
+ */
+
+/* The folder of the default store, made with all above it. */
+static enum hf_status make_folders(struct cli *cli, char *path)
+{
+    for (char *at = path + 1;; at++) {
+        if (*at != '/' && *at != '\0')
+            continue;
+        char end = *at;
+        *at = '\0';
+        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *at = end;
+        if (!made) {
+            error_from_errno(&cli->error, errno, "make the folder of the default store");
+            return cli->error.status;
+        }
+        if (end == '\0')
+            return HF_OK;
+    }
+}
+
+/* Puts the state folder into *path. XDG_STATE_HOME counts only when it is absolute. */
+static enum hf_status find_state_folder(struct cli *cli, struct buffer *path)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    if (state && state[0] == '/')
+        buffer_print(path, "%s/holdfast", state);
+    else if (home && home[0] == '/')
+        buffer_print(path, "%s/.local/state/holdfast", home);
+    else
+        return error_set(&cli->error, HF_INVALID,
+                         "there is no home folder for a default store: name one with --store");
+    if (!buffer_text(path))
+        return error_set(&cli->error, HF_INVALID, "the path of the home folder is too long");
+    return HF_OK;
+}
+
+/* "sqlite:FILE" with the two bytes escaped that mean something in a URL. */
+static enum hf_status default_url(struct cli *cli, struct view *ret_url)
+{
+    struct buffer path = BUFFER_INIT(URL_BYTES_MAX), url = BUFFER_INIT(URL_BYTES_MAX);
+    enum hf_status status = find_state_folder(cli, &path);
+    if (status == HF_OK)
+        status = make_folders(cli, path.data);
+    if (status == HF_OK) {
+        buffer_append(&url, VIEW("sqlite:"));
+        for (size_t i = 0; i < path.size; i++) {
+            if (path.data[i] == '%' || path.data[i] == '?')
+                buffer_print(&url, "%%%02X", (unsigned char)path.data[i]);
+            else
+                buffer_append_byte(&url, path.data[i]);
+        }
+        buffer_append(&url, VIEW("/store.db"));
+        *ret_url = arena_copy(&cli->arena, buffer_view(&url));
+        if (url.failed || !ret_url->data)
+            status =
+                error_set(&cli->error, HF_INVALID, "the path of the home folder is too long");
+    }
+    buffer_release(&path);
+    buffer_release(&url);
+    return status;
+}
+
+static void trace_line(void *argument, const char *text)
+{
+    (void)argument;
+    fprintf(stderr, "holdfast: %s\n", text);
+}
+
+static enum hf_status add_trace(struct cli *cli, struct store **store)
+{
+    static struct trace trace = { trace_line, NULL };
+    struct store *inner = *store;
+    enum hf_status status = store_observe(inner, trace_observer(&trace), store, &cli->error);
+    if (status != HF_OK)
+        store_close(inner);
+    return status;
+}
+
+enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_store)
+{
+    const char *variable = getenv("HOLDFAST_STORE");
+    if (!url.data && cli_given(cli, "store"))
+        url = cli_option(cli, "store")->text;
+    if (!url.data && variable && variable[0])
+        url = view_of(variable);
+    enum hf_status status = HF_OK;
+    if (!url.data || view_equal(url, VIEW("sqlite:")))
+        status = default_url(cli, &url);
+    struct store *store = NULL;
+    if (status == HF_OK)
+        status = store_open(cli->env, url, &store, &cli->error);
+    if (status == HF_OK && cli_given(cli, "trace"))
+        status = add_trace(cli, &store);
+    if (status == HF_OK)
+        *ret_store = store;
+    return status;
+}
+
+enum hf_status cli_open_store(struct cli *cli)
+{
+    return cli_open(cli, (struct view){ NULL, 0 }, &cli->store);
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------
+ */
+
+/* "store put a/b", as far as the words of the command line got. */
+static void append_title(struct cli *cli, struct buffer *title, struct view about)
+{
+    if (cli->command)
+        buffer_append(title, view_of(cli->command->path));
+    for (size_t i = 0; !cli->command && i < cli->word_count; i++) {
+        if (i)
+            buffer_append_byte(title, ' ');
+        escape_append(title, cli->words[i]);
+    }
+    if (about.data && cli->command) {
+        buffer_append_byte(title, ' ');
+        escape_append(title, about);
+    }
+}
+
+static void report_json(struct buffer *title, struct buffer *why, enum hf_status status)
+{
+    struct output err;
+    struct error ignored;
+    output_init(&err, STDERR_FILENO);
+    output_json(&err, json_pack("{s:s, s:s%, s:s%}", "status", hf_status_name(status), "why",
+                                why->data ? why->data : "", why->size, "command",
+                                title->data ? title->data : "", title->size));
+    output_flush(&err, &ignored);
+    output_release(&err);
+}
+
+void cli_report(struct cli *cli, struct view about, const struct error *error)
+{
+    struct buffer title = BUFFER_INIT(8 * KEY_BYTES_MAX), why = BUFFER_INIT(8 * ERROR_WHY_MAX);
+    append_title(cli, &title, about);
+    escape_append(&why, view_of(error->why));
+    if (cli->json)
+        report_json(&title, &why, error->status);
+    else
+        fprintf(stderr, "holdfast: %.*s%s%s: %.*s\n", VIEW_ARGS(buffer_view(&title)),
+                title.size ? ": " : "", hf_status_name(error->status),
+                VIEW_ARGS(buffer_view(&why)));
+    buffer_release(&title);
+    buffer_release(&why);
+}
+
+/* ---- One run --------------------------------------------------------------------------------
+ */
+
+static enum hf_status run(struct cli *cli)
+{
+    if (cli_given(cli, "version"))
+        return command_find(VIEW("version"))->run(cli);
+    if (cli->command && cli_given(cli, "help"))
+        return help_command(cli, cli->command), HF_OK;
+    if (cli->command)
+        return cli->command->run(cli);
+    if (cli->word_count > 0)
+        return help_group(cli, cli->words[0]), HF_OK;
+    if (cli_given(cli, "help"))
+        return help_overview(cli), HF_OK;
+    return help_welcome(cli), HF_OK;
+}
+
+/* The error of the command stands before one of its output; either is told once. */
+static int finish(struct cli *cli, enum hf_status status)
+{
+    struct error output_error;
+    enum hf_status written = output_flush(&cli->out, &output_error);
+    if (status == HF_OK && written != HF_OK) {
+        status = written;
+        cli->error = output_error;
+    }
+    bool pipe_closed = cli->out.failed_errno == EPIPE;
+    if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
+        cli_report(cli, cli_argument(cli, 0), &cli->error);
+    store_close(cli->store);
+    output_release(&cli->out);
+    arena_release(&cli->arena);
+    if (status != HF_OK && interrupted())
+        interrupt_die(SIGINT);
+    if (pipe_closed)
+        interrupt_die(SIGPIPE);
+    return hf_status_exit_code(status);
+}
+
+/* A standard file that is closed would give its number to the next file opened, perhaps an
+ * object. It is filled with one that refuses: writes to stdout then fail, as they should. */
+static void fill_standard_files(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+int main(int argc, char **argv)
+{
+    fill_standard_files();
+    struct cli cli = { .env = env_real(), .arena = ARENA_INIT };
+    output_init(&cli.out, STDOUT_FILENO);
+    interrupt_watch();
+    enum hf_status status = cli_parse(&cli, argc, argv);
+    if (status == HF_OK)
+        status = run(&cli);
+    return finish(&cli, status);
+}

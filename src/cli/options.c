@@ -1,0 +1,326 @@
+/* options.c: from the words of a command line to a command, its options and its arguments, by
+ * the table alone. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+/* ---- Nearest names --------------------------------------------------------------------------
+ */
+
+#define NAME_MAX_ 32
+
+/* The edit distance: letters to insert, leave out or change. */
+static size_t distance(struct view a, struct view b)
+{
+    size_t row[NAME_MAX_ + 1];
+    for (size_t j = 0; j <= b.size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.size; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b.size; j++) {
+            size_t change = diagonal + (a.data[i - 1] != b.data[j - 1]);
+            size_t insert = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < insert ? change : insert;
+        }
+    }
+    return row[b.size];
+}
+
+void nearest_offer(struct nearest *nearest, struct view name)
+{
+    if (name.size > NAME_MAX_ || nearest->wanted.size > NAME_MAX_)
+        return;
+    size_t away = distance(nearest->wanted, name);
+    if (view_starts_with(name, nearest->wanted) && nearest->wanted.size > 0)
+        away = 1; /* a name that was cut short is a likely one */
+    if (away > 1 + nearest->wanted.size / 4 ||
+        (nearest->best.data && away >= nearest->distance))
+        return;
+    nearest->best = name;
+    nearest->distance = away;
+}
+
+/* ---- Options --------------------------------------------------------------------------------
+ */
+
+static const struct option_spec *find_in(const struct option_spec *list, struct view name,
+                                         char letter)
+{
+    for (; list->name; list++)
+        if (letter ? list->letter == letter : view_equal(view_of(list->name), name))
+            return list;
+    return NULL;
+}
+
+static const struct option_spec *find_option(struct cli *cli, struct view name, char letter,
+                                             struct option_value **ret_value)
+{
+    const struct option_spec *spec = find_in(global_options, name, letter);
+    if (spec) {
+        check(spec - global_options < GLOBAL_OPTIONS_MAX);
+        *ret_value = &cli->global_values[spec - global_options];
+        return spec;
+    }
+    spec = cli->command ? find_in(cli->command->options, name, letter) : NULL;
+    if (spec)
+        *ret_value = &cli->values[spec - cli->command->options];
+    return spec;
+}
+
+const struct option_value *cli_option(struct cli *cli, const char *name)
+{
+    struct option_value *value;
+    check(find_option(cli, view_of(name), /* letter */ 0, &value));
+    return value->given ? value : NULL;
+}
+
+static enum hf_status unknown_option(struct cli *cli, struct view name)
+{
+    struct nearest nearest = { .wanted = name };
+    for (const struct option_spec *o = global_options; o->name; o++)
+        nearest_offer(&nearest, view_of(o->name));
+    for (const struct option_spec *o = cli->command ? cli->command->options : NULL;
+         o && o->name; o++)
+        nearest_offer(&nearest, view_of(o->name));
+    struct view shown = view_first(name, 40);
+    if (nearest.best.data)
+        return error_set(&cli->error, HF_INVALID,
+                         "there is no option --%.*s; did you mean --%.*s?", VIEW_ARGS(shown),
+                         VIEW_ARGS(nearest.best));
+    if (!cli->command)
+        return error_set(&cli->error, HF_INVALID,
+                         "there is no option --%.*s before a command; a command's own options "
+                         "stand behind it",
+                         VIEW_ARGS(shown));
+    return error_set(&cli->error, HF_INVALID, "there is no option --%.*s; --help lists them",
+                     VIEW_ARGS(shown));
+}
+
+static enum hf_status parse_value(struct cli *cli, const struct option_spec *spec,
+                                  struct option_value *value)
+{
+    enum hf_status status = HF_OK;
+    switch (spec->type) {
+    case OPTION_FLAG:
+    case OPTION_TEXT: break;
+    case OPTION_COUNT:
+        status = parse_u64(value->text, INT64_MAX, &value->number, &cli->error);
+        break;
+    case OPTION_SIZE: status = parse_size(value->text, &value->number, &cli->error); break;
+    case OPTION_SPAN: status = parse_span(value->text, &value->span, &cli->error); break;
+    }
+    if (status != HF_OK)
+        error_prefix(&cli->error, "--%s", spec->name);
+    return status;
+}
+
+/* Stores one option. `inline_value` has data when it was written as --name=value; else a value
+ * is taken from the next word, at *at. */
+static enum hf_status take_option(struct cli *cli, const struct option_spec *spec,
+                                  struct option_value *value, struct view inline_value,
+                                  char **words, int count, int *at)
+{
+    if (value->given && spec->type != OPTION_FLAG)
+        return error_set(&cli->error, HF_INVALID, "--%s is given twice", spec->name);
+    value->given = true;
+    if (spec->type == OPTION_FLAG) {
+        if (inline_value.data)
+            return error_set(&cli->error, HF_INVALID, "--%s takes no value", spec->name);
+        return HF_OK;
+    }
+    value->text = inline_value;
+    if (!value->text.data) {
+        if (*at + 1 >= count)
+            return error_set(&cli->error, HF_INVALID, "--%s needs a value: %s", spec->name,
+                             spec->value);
+        value->text = view_of(words[++*at]);
+    }
+    return parse_value(cli, spec, value);
+}
+
+static enum hf_status take_long(struct cli *cli, char **words, int count, int *at)
+{
+    struct view name = view_of(words[*at] + 2);
+    struct view inline_value = { NULL, 0 };
+    size_t equals = view_find(name, '=');
+    if (equals < name.size) {
+        inline_value = view_from(name, equals + 1);
+        name = view_first(name, equals);
+    }
+    struct option_value *value;
+    const struct option_spec *spec = find_option(cli, name, /* letter */ 0, &value);
+    if (!spec)
+        return unknown_option(cli, name);
+    return take_option(cli, spec, value, inline_value, words, count, at);
+}
+
+/* "-rl" is "-r -l"; a letter that takes a value stands last. */
+static enum hf_status take_letters(struct cli *cli, char **words, int count, int *at)
+{
+    for (const char *letter = words[*at] + 1; *letter; letter++) {
+        struct option_value *value;
+        const struct option_spec *spec = find_option(cli, VIEW(""), *letter, &value);
+        if (!spec)
+            return error_set(&cli->error, HF_INVALID,
+                             "there is no option -%c; --help lists them, and -- stands before "
+                             "an argument that starts with a dash",
+                             *letter >= ' ' && *letter < 0x7f ? *letter : '?');
+        if (spec->type != OPTION_FLAG && letter[1])
+            return error_set(&cli->error, HF_INVALID, "-%c needs a value: write -%c %s",
+                             *letter, *letter, spec->value);
+        enum hf_status status =
+            take_option(cli, spec, value, (struct view){ NULL, 0 }, words, count, at);
+        if (status != HF_OK || spec->type != OPTION_FLAG)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* ---- The command ----------------------------------------------------------------------------
+ */
+
+/* "store get" out of the words so far. */
+static struct view joined_words(const struct cli *cli, char *space, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < cli->word_count && used < size; i++) {
+        int n = snprintf(space + used, size - used, "%s%.*s", i ? " " : "",
+                         VIEW_ARGS(cli->words[i]));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return (struct view){ space, used < size ? used : size - 1 };
+}
+
+/* A group may be mistyped as well as a command. */
+static enum hf_status unknown_command(struct cli *cli, struct view path)
+{
+    struct nearest nearest = { .wanted = path };
+    for (const struct command *c = NULL; (c = command_next(c));) {
+        struct view whole = view_of(c->path);
+        nearest_offer(&nearest, view_first(whole, view_find(whole, ' ')));
+        nearest_offer(&nearest, whole);
+    }
+    if (nearest.best.data)
+        return error_set(&cli->error, HF_INVALID,
+                         "there is no command '%.*s'; did you mean '%.*s'?",
+                         VIEW_ARGS(view_first(path, 60)), VIEW_ARGS(nearest.best));
+    return error_set(&cli->error, HF_INVALID,
+                     "there is no command '%.*s'; 'holdfast help' lists them",
+                     VIEW_ARGS(view_first(path, 60)));
+}
+
+static enum hf_status take_word(struct cli *cli, const char *word)
+{
+    if (cli->command) {
+        cli->arguments[cli->argument_count++] = word;
+        return HF_OK;
+    }
+    char space[128];
+    if (cli->word_count == sizeof cli->words / sizeof cli->words[0])
+        return unknown_command(cli, joined_words(cli, space, sizeof space));
+    cli->words[cli->word_count++] = view_of(word);
+    struct view path = joined_words(cli, space, sizeof space);
+    cli->command = command_find(path);
+    if (cli->command || command_group_exists(path))
+        return HF_OK;
+    return unknown_command(cli, path);
+}
+
+/* ---- What must fit together
+ * ------------------------------------------------------------------ */
+
+static enum hf_status check_choices(struct cli *cli)
+{
+    const struct option_spec *options = cli->command->options;
+    for (size_t i = 0; options[i].name; i++)
+        for (size_t j = i + 1; options[j].name; j++)
+            if (options[i].choice && options[i].choice == options[j].choice &&
+                cli->values[i].given && cli->values[j].given)
+                return error_set(&cli->error, HF_INVALID, "--%s and --%s exclude each other",
+                                 options[i].name, options[j].name);
+    return HF_OK;
+}
+
+static enum hf_status check_arguments(struct cli *cli)
+{
+    const struct argument_spec *spec = cli->command->arguments;
+    size_t most = 0;
+    for (; spec->name; spec++, most++) {
+        bool needed = spec->count == ARGUMENT_ONE || spec->count == ARGUMENT_MANY;
+        if (needed && cli->argument_count <= most)
+            return error_set(&cli->error, HF_INVALID,
+                             "%s is missing; --help shows how it is used", spec->name);
+        if (spec->count == ARGUMENT_MANY || spec->count == ARGUMENT_ANY)
+            return HF_OK;
+    }
+    if (cli->argument_count > most)
+        return error_set(&cli->error, HF_INVALID, "one argument too many: '%.60s'",
+                         cli->arguments[most]);
+    return HF_OK;
+}
+
+static enum hf_status check_group(struct cli *cli)
+{
+    char space[128];
+    struct view path = joined_words(cli, space, sizeof space);
+    struct buffer names = BUFFER_INIT(ERROR_WHY_MAX);
+    for (const struct command *c = NULL; (c = command_next(c));)
+        if (view_starts_with(view_of(c->path), path) && c->path[path.size] == ' ')
+            buffer_print(&names, "%s%s", names.size ? ", " : "", c->path + path.size + 1);
+    error_set(&cli->error, HF_INVALID, "name one of its commands: %.*s",
+              VIEW_ARGS(buffer_view(&names)));
+    buffer_release(&names);
+    return HF_INVALID;
+}
+
+/* An error in the words before --json should obey it all the same. */
+static bool asks_for_json(char **words, int count)
+{
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
+        if (strcmp(words[i], "--json") == 0)
+            return true;
+    return false;
+}
+
+static enum hf_status take_all(struct cli *cli, char **words, int count)
+{
+    bool options_over = false;
+    for (int i = 0; i < count; i++) {
+        const char *word = words[i];
+        enum hf_status status = HF_OK;
+        if (options_over || word[0] != '-' || word[1] == '\0')
+            status = take_word(cli, word);
+        else if (strcmp(word, "--") == 0)
+            options_over = true;
+        else if (word[1] == '-')
+            status = take_long(cli, words, count, &i);
+        else
+            status = take_letters(cli, words, count, &i);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+enum hf_status cli_parse(struct cli *cli, int argc, char **argv)
+{
+    cli->json = asks_for_json(argv + 1, argc - 1);
+    cli->arguments = arena_take(&cli->arena, sizeof *cli->arguments * (size_t)argc);
+    if (!cli->arguments)
+        return error_no_memory(&cli->error);
+    enum hf_status status = take_all(cli, argv + 1, argc - 1);
+    if (status != HF_OK)
+        return status;
+    cli->json = cli_given(cli, "json");
+    cli->quiet = cli_given(cli, "quiet");
+    if (cli_given(cli, "help") || cli_given(cli, "version"))
+        return HF_OK;
+    if (!cli->command)
+        return cli->word_count > 0 ? check_group(cli) : HF_OK;
+    status = check_choices(cli);
+    return status == HF_OK ? check_arguments(cli) : status;
+}

@@ -1,0 +1,199 @@
+/* output.c: stdout as a bounded buffer, and the escaping of keys. */
+#include "cli/output.h"
+
+#include "base/limits.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Written out when more than FLUSH_AT is pending; one append may be as large as the rest. */
+#define PENDING_MAX (4 * MIB)
+#define FLUSH_AT    (64 * KIB)
+
+void output_init(struct output *out, int fd)
+{
+    *out = (struct output){
+        .fd = fd,
+        .terminal = isatty(fd) == 1,
+        .pending = BUFFER_INIT(PENDING_MAX),
+    };
+}
+
+void output_release(struct output *out)
+{
+    buffer_release(&out->pending);
+}
+
+static void write_pending(struct output *out)
+{
+    struct view left = buffer_view(&out->pending);
+    while (left.size > 0 && !out->failed_errno) {
+        ssize_t done = write(out->fd, left.data, left.size);
+        if (done >= 0)
+            left = view_from(left, (size_t)done);
+        else if (errno != EINTR)
+            out->failed_errno = errno;
+    }
+    buffer_clear(&out->pending);
+}
+
+static void appended(struct output *out)
+{
+    if (out->pending.failed && !out->failed_errno)
+        out->failed_errno = ENOMEM;
+    if (out->pending.size > FLUSH_AT)
+        write_pending(out);
+}
+
+void output_bytes(struct output *out, struct view bytes)
+{
+    buffer_append(&out->pending, bytes);
+    appended(out);
+}
+
+void output_text(struct output *out, const char *text)
+{
+    output_bytes(out, view_of(text));
+}
+
+void output_print(struct output *out, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int size = vasprintf(&text, format, args);
+    va_end(args);
+    if (size < 0) {
+        out->pending.failed = true;
+        appended(out);
+        return;
+    }
+    output_bytes(out, (struct view){ text, (size_t)size });
+    free(text);
+}
+
+static int append_json(const char *bytes, size_t size, void *out)
+{
+    output_bytes(out, (struct view){ bytes, size });
+    return 0;
+}
+
+void output_json(struct output *out, json_t *value)
+{
+    if (!value || json_dump_callback(value, append_json, out, JSON_COMPACT) != 0)
+        out->pending.failed = true;
+    json_decref(value);
+    output_text(out, "\n");
+}
+
+void output_key(struct output *out, struct view key)
+{
+    if (out->terminal)
+        escape_append(&out->pending, key);
+    else
+        buffer_append(&out->pending, key);
+    appended(out);
+}
+
+enum hf_status output_flush(struct output *out, struct error *error)
+{
+    write_pending(out);
+    if (out->failed_errno)
+        return error_from_errno(error, out->failed_errno, "write the output");
+    return HF_OK;
+}
+
+/* ---- Keys -----------------------------------------------------------------------------------
+ */
+
+static bool is_continuation(struct view text, size_t at)
+{
+    return at < text.size && ((unsigned char)text.data[at] & 0xc0) == 0x80;
+}
+
+/* How many bytes the UTF-8 character at the start takes; 0 when there is no valid one. Overlong
+ * forms, surrogates and what lies beyond U+10FFFF are not valid. */
+static size_t utf8_size(struct view text)
+{
+    unsigned char first = (unsigned char)text.data[0];
+    unsigned char second = text.size > 1 ? (unsigned char)text.data[1] : 0;
+    if (first < 0x80)
+        return 1;
+    if (first < 0xc2 || first > 0xf4 || !is_continuation(text, 1))
+        return 0;
+    if (first < 0xe0)
+        return 2;
+    if (first < 0xf0) {
+        bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f);
+        return !bad && is_continuation(text, 2) ? 3 : 0;
+    }
+    bool bad = (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+    return !bad && is_continuation(text, 2) && is_continuation(text, 3) ? 4 : 0;
+}
+
+/* C0 and DEL, and C1 in its two-byte form, which some terminals obey too. */
+static bool is_control(struct view text)
+{
+    unsigned char first = (unsigned char)text.data[0];
+    return first < 0x20 || first == 0x7f ||
+           (first == 0xc2 && text.size > 1 && (unsigned char)text.data[1] < 0xa0);
+}
+
+static void escape_byte(struct buffer *to, char byte)
+{
+    switch (byte) {
+    case '\n': buffer_append(to, VIEW("\\n")); return;
+    case '\t': buffer_append(to, VIEW("\\t")); return;
+    case '\\': buffer_append(to, VIEW("\\\\")); return;
+    default: buffer_print(to, "\\x%02x", (unsigned char)byte); return;
+    }
+}
+
+bool escape_append(struct buffer *to, struct view text)
+{
+    while (text.size > 0) {
+        size_t size = utf8_size(text);
+        if (size == 0 || is_control(text) || text.data[0] == '\\') {
+            escape_byte(to, text.data[0]);
+            size = 1;
+        } else {
+            buffer_append(to, view_first(text, size));
+        }
+        text = view_from(text, size);
+    }
+    return !to->failed;
+}
+
+static bool is_utf8(struct view text)
+{
+    while (text.size > 0) {
+        size_t size = utf8_size(text);
+        if (size == 0)
+            return false;
+        text = view_from(text, size);
+    }
+    return true;
+}
+
+static bool set_hex(json_t *object, const char *name, struct view key)
+{
+    char field[64];
+    snprintf(field, sizeof field, "%s_hex", name);
+    char *hex = malloc(2 * key.size + 1);
+    if (!hex)
+        return false;
+    hex_encode(key.data, key.size, hex);
+    bool ok = json_object_set_new(object, field, json_string(hex)) == 0;
+    free(hex);
+    return ok;
+}
+
+bool json_set_key(json_t *object, const char *name, struct view key)
+{
+    if (!is_utf8(key))
+        return set_hex(object, name, key);
+    return json_object_set_new(object, name, json_stringn(key.data, key.size)) == 0;
+}

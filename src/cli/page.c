@@ -1,0 +1,150 @@
+/* page.c: plain text and roff, block by block. */
+#include "cli/page.h"
+
+#include <ctype.h>
+
+#define COLUMNS 79
+#define INDENT  2
+
+/* ---- Plain text -----------------------------------------------------------------------------
+ */
+
+static void spaces(struct output *out, size_t count)
+{
+    output_print(out, "%*s", (int)count, "");
+}
+
+/* Writes the words of a text, breaking lines before the last column; `at` is the column where
+ * the first word may begin, `indent` that of later lines. */
+static void wrap(struct output *out, const char *text, size_t indent, size_t at)
+{
+    struct view rest = view_of(text);
+    bool first = true;
+    while (rest.size > 0) {
+        struct view word = view_cut(&rest, ' ');
+        if (!first && at + 1 + word.size > COLUMNS) {
+            output_text(out, "\n");
+            spaces(out, indent);
+            at = indent;
+        } else if (!first) {
+            output_text(out, " ");
+            at++;
+        }
+        output_bytes(out, word);
+        at += word.size;
+        first = false;
+    }
+    output_text(out, "\n");
+}
+
+static void text_row(struct output *out, const char *term, const char *text, size_t column)
+{
+    size_t used = INDENT + strlen(term);
+    spaces(out, INDENT);
+    output_text(out, term);
+    if (used + 2 > column) {
+        output_text(out, "\n");
+        used = 0;
+    }
+    spaces(out, column - used);
+    wrap(out, text, column, column);
+}
+
+/* ---- Roff -----------------------------------------------------------------------------------
+ */
+
+/* Text as roff shows it byte for byte: nothing is a request, no dash a hyphen. */
+static void roff_text(struct output *out, const char *text, bool upper)
+{
+    if (text[0] == '.' || text[0] == '\'')
+        output_text(out, "\\&");
+    for (; *text; text++) {
+        switch (*text) {
+        case '\\': output_text(out, "\\(rs"); break;
+        case '-': output_text(out, "\\-"); break;
+        case '\'': output_text(out, "\\(aq"); break;
+        case '`': output_text(out, "\\(ga"); break;
+        case '^': output_text(out, "\\(ha"); break;
+        case '~': output_text(out, "\\(ti"); break;
+        default: output_print(out, "%c", upper ? toupper((unsigned char)*text) : *text); break;
+        }
+    }
+    output_text(out, "\n");
+}
+
+static void roff_request(struct output *out, const char *request, const char *text, bool upper)
+{
+    output_print(out, "%s ", request);
+    roff_text(out, text, upper);
+}
+
+/* ---- Both -----------------------------------------------------------------------------------
+ */
+
+void page_title(struct page *page, const char *version)
+{
+    if (page->roff)
+        output_print(page->out, ".TH HOLDFAST 1 \"\" \"holdfast %s\" \"User Commands\"\n",
+                     version);
+}
+
+void page_heading(struct page *page, const char *text)
+{
+    if (page->roff)
+        roff_request(page->out, ".SH", text, /* upper */ true);
+    else
+        output_print(page->out, "\n%s:\n", text);
+}
+
+void page_subheading(struct page *page, const char *text)
+{
+    if (page->roff)
+        roff_request(page->out, ".SS", text, /* upper */ false);
+    else
+        output_print(page->out, "\n%s\n", text);
+}
+
+void page_paragraph(struct page *page, const char *text)
+{
+    if (page->roff) {
+        output_text(page->out, ".PP\n");
+        roff_text(page->out, text, /* upper */ false);
+    } else {
+        output_text(page->out, "\n");
+        wrap(page->out, text, 0, 0);
+    }
+}
+
+void page_synopsis(struct page *page, const char *text)
+{
+    if (page->roff) {
+        output_text(page->out, ".PP\n.RS\n.nh\n.na\n");
+        roff_text(page->out, text, /* upper */ false);
+        output_text(page->out, ".ad\n.hy\n.RE\n");
+    } else {
+        spaces(page->out, INDENT);
+        wrap(page->out, text, INDENT + 4, INDENT);
+    }
+}
+
+void page_code(struct page *page, const char *text)
+{
+    if (page->roff) {
+        output_text(page->out, ".PP\n.nf\n.RS\n");
+        roff_text(page->out, text, /* upper */ false);
+        output_text(page->out, ".RE\n.fi\n");
+    } else {
+        output_print(page->out, "%*s%s\n", INDENT, "", text);
+    }
+}
+
+void page_row(struct page *page, const char *term, const char *text, size_t column)
+{
+    if (!page->roff) {
+        text_row(page->out, term, text, column);
+        return;
+    }
+    output_text(page->out, ".TP\n");
+    roff_request(page->out, ".B", term, /* upper */ false);
+    roff_text(page->out, text, /* upper */ false);
+}

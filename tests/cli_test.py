@@ -1,0 +1,755 @@
+#!/usr/bin/env python3
+"""cli_test.py: the program `holdfast`, run as a person or a script would run it.
+
+Prints TAP. The program's path comes in $HOLDFAST_PROGRAM. Each test has a scratch folder of its
+own, which is also its home, and the table of commands as `holdfast help --json` tells it.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
+MIB = 1024 * 1024
+TESTS = []
+
+# Looking for leaks costs seconds at the end of each process, so only one test does it.
+with open(PROGRAM, "rb") as program_file:
+    SANITIZED = b"__asan_init" in program_file.read()
+
+
+def it(sentence, stores=None):
+    """Registers a test; one for each kind of store when it names some."""
+
+    def register(function):
+        for kind in stores or [None]:
+            name = f"{sentence} ({kind})" if kind else sentence
+            TESTS.append((name, function, kind))
+        return function
+
+    return register
+
+
+LOCAL = ["dir", "sqlite"]
+
+
+class Scratch:
+    """A folder, a store in it, and the means to run the program there."""
+
+    def __init__(self, kind):
+        self.path = tempfile.mkdtemp(prefix="holdfast-cli-")
+        self.url = {"dir": "dir:objects", "sqlite": "sqlite:objects.db", None: None}[kind]
+        self.env = {
+            "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
+            "HOME": self.path,
+            "TMPDIR": self.path,
+        }
+        for name in ("UBSAN_OPTIONS", "TSAN_OPTIONS"):
+            if name in os.environ:
+                self.env[name] = os.environ[name]
+        self.find_leaks(False)
+        if self.url:
+            self.env["HOLDFAST_STORE"] = self.url
+
+    def find_leaks(self, wanted):
+        given = os.environ.get("ASAN_OPTIONS", "")
+        self.env["ASAN_OPTIONS"] = f"{given}:detect_leaks={int(wanted)}".lstrip(":")
+
+    def close(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def write(self, name, data):
+        with open(self.file(name), "wb") as out:
+            out.write(data)
+
+    def read(self, name):
+        with open(self.file(name), "rb") as source:
+            return source.read()
+
+    def start(self, *args, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen([PROGRAM, *args], cwd=self.path, env=self.env, **options)
+
+    def run(self, *args, stdin=b"", expect=0, **options):
+        options.setdefault("stdout", subprocess.PIPE)
+        done = subprocess.run([PROGRAM, *args], cwd=self.path, env=self.env, input=stdin,
+                              stderr=subprocess.PIPE, timeout=120, **options)
+        equal(done.returncode, expect, f"{args}: {done.stderr.decode(errors='replace')}")
+        if expect == 0 and "--trace" not in args:
+            equal(done.stderr, b"", "nothing on stderr")
+        return done
+
+    def out(self, *args, **options):
+        return self.run(*args, **options).stdout
+
+    def lines(self, *args, **options):
+        return [json.loads(line) for line in self.out(*args, "--json", **options).splitlines()]
+
+    def put(self, key, data):
+        return self.out("store", "put", "--", key, "-", stdin=data).decode().strip()
+
+    def get(self, key):
+        return self.out("store", "get", "--", key)
+
+    def everything(self):
+        return self.out("store", "ls", "-r", "--json")
+
+    def table(self):
+        return json.loads(self.out("help", "--json"))
+
+
+def equal(got, wanted, what=""):
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
+
+
+def true(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def code(scratch, status):
+    return {s["status"]: s["exit_code"] for s in scratch.table()["statuses"]}[status]
+
+
+def error(scratch, status, *args, **options):
+    """Runs what must fail: one sentence on stderr, the status's exit code, the store as before."""
+    before = scratch.everything()
+    done = scratch.run(*args, expect=code(scratch, status), **options)
+    text = done.stderr.decode()
+    equal(text.count("\n"), 1, f"one line: {text!r}")
+    true(re.match(r"holdfast: [^\n]*\b%s: [^\n]+\n$" % status, text), f"names {status}: {text!r}")
+    equal(scratch.everything(), before, "nothing changed")
+    return text
+
+
+def command_pages(scratch):
+    for command in scratch.table()["commands"]:
+        yield command, scratch.out(*command["command"].split(), "--help").decode()
+
+
+# ---- Objects ------------------------------------------------------------------------------------
+
+
+@it("an object that was put from a file is got into a file and a pipe", LOCAL)
+def _(s):
+    s.write("in", b"some bytes")
+    etag = s.out("store", "put", "a/b", "in").decode().strip()
+    s.run("store", "get", "a/b", "out")
+    equal(s.read("out"), b"some bytes")
+    equal(s.out("store", "get", "a/b"), b"some bytes")
+    equal(s.out("store", "get", "a/b", "-"), b"some bytes")
+    equal(s.lines("store", "ls", "a/")[0]["etag"], etag)
+
+
+@it("empty objects and ranges of others are got", LOCAL)
+def _(s):
+    s.put("empty", b"")
+    s.put("digits", b"0123456789")
+    equal(s.get("empty"), b"")
+    for text, wanted in (("0-4", b"0123"), ("2-", b"23456789"), ("8-1KiB", b"89")):
+        equal(s.out("store", "get", "--range", text, "digits"), wanted, text)
+    for text in ("4-4", "5-2", "-", "x-", "3", "1-2-3", ""):
+        error(s, "INVALID", "store", "get", "--range", text, "digits")
+    error(s, "INVALID", "store", "get", "--range", "10-", "digits")
+
+
+@it("put obeys its conditions", LOCAL)
+def _(s):
+    s.write("in", b"1")
+    first = s.out("store", "put", "--if-absent", "k", "in").decode().strip()
+    text = error(s, "CONFLICT", "store", "put", "--if-absent", "k", "in")
+    equal(text, "holdfast: store put k: CONFLICT: the object exists already\n")
+    s.write("in", b"2")
+    s.out("store", "put", "--if-match", first, "k", "in")
+    error(s, "CONFLICT", "store", "put", "--if-match=" + first, "k", "in")
+    error(s, "NOT_FOUND", "store", "put", "--if-match", first, "other", "in")
+    equal(s.get("k"), b"2")
+
+
+@it("ls rolls up, goes deep, limits, goes on and shows details", LOCAL)
+def _(s):
+    for key in ("a", "d/1", "d/2", "d/e/3", "z"):
+        s.put(key, b"xyz")
+    equal(s.out("store", "ls"), b"a\nd/\nz\n")
+    equal(s.out("store", "ls", "d/"), b"d/1\nd/2\nd/e/\n")
+    equal(s.out("store", "ls", "-r"), b"a\nd/1\nd/2\nd/e/3\nz\n")
+    equal(s.out("store", "ls", "-r", "--limit", "2", "--after", "a"), b"d/1\nd/2\n")
+    equal(s.out("store", "ls", "--delimiter", "e", "d"), b"d/1\nd/2\nd/e\n")
+    equal(s.out("store", "ls", "-n", "0"), b"")
+    equal(s.out("store", "ls", "nothing"), b"")
+    line = s.out("store", "ls", "--long", "d/1").decode()
+    true(re.match(r" +3  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  \S+ +d/1\n$", line), line)
+    rows = s.lines("store", "ls")
+    equal([row.get("key", row.get("prefix")) for row in rows], ["a", "d/", "z"])
+    equal(sorted(rows[0]), ["etag", "key", "modified", "size"])
+
+
+@it("more objects than a page holds are all listed and removed", LOCAL)
+def _(s):
+    url = s.env["HOLDFAST_STORE"] = s.url + "?sync=off"
+    keys = [f"many/{i:05}" for i in range(1100)]
+    os.mkdir(s.file("plain"))
+    s.run("store", "put", "one", "-", "--store", url, stdin=b"1")
+    subprocess.run(["sh", "-c", "for k; do printf 1 > plain/$k; done", "sh",
+                    *[k[5:] for k in keys]], cwd=s.path, check=True)
+    s.run("store", "cp", "-r", "-q", "--from", "dir:plain", "--to", url, "", "many/")
+    equal(s.out("store", "ls", "-r", "many/").decode().split(), keys)
+    equal(s.out("store", "ls"), b"many/\none\n")
+    equal(len(s.lines("store", "rm", *keys)), len(keys))
+    equal(s.out("store", "ls"), b"one\n")
+
+
+@it("rm removes what it is told, and only if it still matches", LOCAL)
+def _(s):
+    etag = s.put("a", b"1")
+    s.put("b", b"1")
+    s.put("c", b"1")
+    error(s, "CONFLICT", "store", "rm", "--if-match", "other", "a")
+    error(s, "INVALID", "store", "rm", "--if-match", etag, "a", "b")
+    error(s, "INVALID", "store", "rm", "b", "x" * 1025)
+    error(s, "INVALID", "store", "rm", "b", "")
+    s.run("store", "rm", "--if-match", etag, "a")
+    equal(s.lines("store", "rm", "b", "not-there"),
+          [{"key": "b", "removed": True}, {"key": "not-there", "removed": True}])
+    equal(s.out("store", "ls"), b"c\n")
+
+
+@it("cp copies within a store and to another, and leaves equal copies alone", LOCAL)
+def _(s):
+    s.put("d/a", b"1")
+    s.put("d/b", b"22")
+    s.run("store", "cp", "d/a", "copy")
+    equal(s.get("copy"), b"1")
+    for other in ("dir:other", "sqlite:other.db"):
+        rows = s.lines("store", "cp", "-r", "--to", other, "d/", "e/")
+        equal(rows[-1], {"objects_copied": 2, "bytes_copied": 3, "objects_equal": 0,
+                         "objects_vanished": 0})
+        equal(s.out("store", "get", "e/b", "--store", other), b"22")
+        rows = s.lines("store", "cp", "-r", "--to", other, "d/", "e/")
+        equal([row["copied"] for row in rows[:-1]], [False, False])
+    s.put("d/b", b"33")
+    equal(s.lines("store", "cp", "-r", "--to", "dir:other", "d/", "e/")[-1]["objects_copied"], 1)
+    equal(s.out("store", "get", "e/b", "--store", "dir:other"), b"33")
+
+
+@it("cp with --if-absent replaces nothing, and never copies onto itself", LOCAL)
+def _(s):
+    s.put("a", b"1")
+    s.put("b", b"2")
+    error(s, "CONFLICT", "store", "cp", "--if-absent", "a", "b")
+    error(s, "INVALID", "store", "cp", "a", "a")
+    error(s, "INVALID", "store", "cp")
+    error(s, "INVALID", "store", "cp", "-r", "", "below/")
+    error(s, "NOT_FOUND", "store", "cp", "nothing", "b")
+    error(s, "INVALID", "store", "cp", "-r", "a", "x" * 1030)
+
+
+@it("cp of everything leaves the findings of the probe behind", LOCAL)
+def _(s):
+    s.run("store", "probe")
+    s.put("a", b"1")
+    s.run("store", "cp", "-q", "-r", "--to", "dir:other")
+    equal(s.out("store", "ls", "-r", "--store", "dir:other"), b"a\n")
+
+
+@it("probe finds a local store good and keeps that in the store", LOCAL)
+def _(s):
+    report = json.loads(s.out("store", "probe", "--json", "--no-save"))
+    true(report["usable"] and len(report["findings"]) > 5, report)
+    true({f["verdict"] for f in report["findings"]} <= {"good", "lacking", "warning"}, report)
+    equal(s.out("store", "ls", "-r"), b"")
+    true(b"good" in s.out("store", "probe"), "for people")
+    equal(s.out("store", "ls", "-r"), b".holdfast/probe.json\n")
+
+
+@it("the default store is in the state folder of the user")
+def _(s):
+    s.put("a", b"1")
+    true(os.path.exists(s.file(".local/state/holdfast/store.db")), "the file")
+    s.env["XDG_STATE_HOME"] = s.file("state %41?")
+    equal(s.out("store", "ls"), b"")
+    s.put("b", b"1")
+    true(os.path.exists(s.file("state %41?/holdfast/store.db")), "the other file")
+    equal(s.out("store", "ls", "--store", "sqlite:"), b"b\n")
+    s.env["HOLDFAST_STORE"] = "mem:"
+    equal(s.out("store", "ls"), b"")
+    equal(s.out("store", "ls", "--store=sqlite:.local/state/holdfast/store.db"), b"a\n")
+
+
+# ---- Keys of all kinds --------------------------------------------------------------------------
+
+ODD_KEYS = [b"\x01", b"\x1b[31mred", b" ", b"-dash", b"..", b"../up", b"/", b"a", b"a/../b",
+            b"a//b", b"a\\b", b"a\nb", b"a\xff", "schlüssel".encode(), b"\xc2\x9b", b"\xff\xfe"]
+
+
+@it("keys of odd bytes go in, are listed exactly, and come out", LOCAL)
+def _(s):
+    for i, key in enumerate(ODD_KEYS):
+        s.run("store", "put", "-q", "--", key, "-", stdin=b"%d" % i)
+    equal(s.out("store", "ls", "-r", "--null").split(b"\0")[:-1], sorted(ODD_KEYS))
+    for row, key in zip(s.lines("store", "ls", "-r"), sorted(ODD_KEYS)):
+        told = bytes.fromhex(row["key_hex"]) if "key_hex" in row else row["key"].encode()
+        equal(told, key)
+        equal("key_hex" in row, b"\xff" in key, "hexadecimal only where it must be")
+        wanted = b"%d" % ODD_KEYS.index(key)
+        equal(s.out("store", "get", "--", key), wanted)
+        equal(s.out("store", "get", "--hex", key.hex()), wanted)
+    s.run("store", "put", "-q", "--hex", "006100", "-", stdin=b"nul")
+    equal(s.lines("store", "ls", "-r", "-n", "1")[0]["key"], "\0a\0")
+    error(s, "INVALID", "store", "get", "--hex", "0x")
+    error(s, "INVALID", "store", "get", "--hex", "abc")
+    error(s, "INVALID", "store", "get", "")
+    error(s, "INVALID", "store", "get", "x" * 1025)
+
+
+def on_terminal(scratch, *args, **options):
+    """What the program writes when stdout is a terminal."""
+    ours, theirs = pty.openpty()
+    process = scratch.start(*args, stdout=theirs, **options)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(ours)
+    errors = process.communicate()[1]
+    equal(process.returncode, 0, errors)
+    return text.replace(b"\r\n", b"\n")
+
+
+@it("on a terminal no key can send a control byte, and sizes are readable", ["sqlite"])
+def _(s):
+    for key in ODD_KEYS:
+        s.run("store", "put", "-q", "--", key, "-", stdin=b"x" * 2048)
+    text = on_terminal(s, "store", "ls", "-r")
+    true(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f\xff]|\xc2[\x80-\x9f]", text), text)
+    for shown in (rb"\x1b[31mred", rb"a\nb", rb"a\\b", rb"a\xff", rb"\xc2\x9b"):
+        true(shown + b"\n" in text, (shown, text))
+    true("schlüssel\n".encode() in text, text)
+    true(b" 2.0 KiB " in on_terminal(s, "store", "ls", "-l", "a"), "readable sizes")
+    done = s.run("store", "get", b"no\n\x1b", expect=code(s, "NOT_FOUND"))
+    equal(done.stderr, b"holdfast: store get no\\n\\x1b: NOT_FOUND: no such object\n")
+
+
+# ---- Streams, files, signals --------------------------------------------------------------------
+
+
+@it("100 MiB go in by stdin and come out by stdout unchanged", LOCAL)
+def _(s):
+    block = os.urandom(MIB)
+    writer = s.start("store", "put", "--quiet", "big", "-", stdin=subprocess.PIPE)
+    for i in range(100):
+        writer.stdin.write(block[i:] + block[:i])
+    equal(writer.communicate(), (b"", b""))
+    equal(writer.returncode, 0)
+    reader = s.start("store", "get", "big")
+    for i in range(100):
+        equal(reader.stdout.read(MIB), block[i:] + block[:i], f"MiB {i}")
+    equal(reader.communicate(), (b"", b""))
+    equal(os.listdir(s.path).count("big"), 0)
+
+
+@it("put takes pipes as files; get follows links, keeps modes, and writes to devices")
+def _(s):
+    os.mkfifo(s.file("pipe"))
+    writer = s.start("store", "put", "k", "pipe")
+    s.write("pipe", b"through a pipe")
+    equal(writer.wait(), 0)
+    equal(s.get("k"), b"through a pipe")
+    s.write("real", b"old")
+    os.chmod(s.file("real"), 0o640)
+    os.symlink("real", s.file("link"))
+    s.run("store", "get", "k", "link")
+    equal(s.read("real"), b"through a pipe")
+    true(os.path.islink(s.file("link")), "still a link")
+    equal(os.stat(s.file("real")).st_mode & 0o777, 0o640)
+    s.run("store", "get", "k", "/dev/null")
+    true(not os.path.isfile("/dev/null"), "still a device")
+    error(s, "INVALID", "store", "get", "k", ".")
+    error(s, "INVALID", "store", "put", "k", ".")
+    error(s, "NOT_FOUND", "store", "put", "k", "no-such-file")
+    error(s, "NOT_FOUND", "store", "get", "k", "no-such-folder/file")
+
+
+@it("a failed get leaves the old file as it was", LOCAL)
+def _(s):
+    s.write("out", b"old")
+    s.put("k", b"new")
+    error(s, "NOT_FOUND", "store", "get", "nothing", "out")
+    error(s, "INVALID", "store", "get", "--range", "7-", "k", "out")
+    equal(s.read("out"), b"old")
+    true(not [name for name in os.listdir(s.path) if ".part-" in name], os.listdir(s.path))
+
+
+def interrupt_get(s, *signals):
+    """Starts a get of a large object and signals it once its scratch file is there. Returns the
+    process's end, or None when it was done before that."""
+    process = s.start("store", "get", "big", "out")
+    while process.poll() is None and not any(".part-" in n for n in os.listdir(s.path)):
+        pass
+    if len(signals) > 1:
+        process.send_signal(signal.SIGSTOP)
+    for number in signals:
+        process.send_signal(number)
+    if len(signals) > 1:
+        process.send_signal(signal.SIGCONT)
+    errors = process.communicate()[1]
+    equal(errors, b"")
+    return process.returncode if process.returncode != 0 else None
+
+
+def until_in_time(s, *signals):
+    """Larger and larger objects until the signals come before the end."""
+    for size in (64, 128, 256):
+        s.write("in", bytes(size * MIB))
+        s.run("store", "put", "-q", "big", "in")
+        s.write("out", b"old")
+        end = interrupt_get(s, *signals)
+        if end is not None:
+            return end
+    raise AssertionError("the program was always faster")
+
+
+@it("a get that is killed never leaves half a file under the name", LOCAL)
+def _(s):
+    equal(until_in_time(s, signal.SIGKILL), -signal.SIGKILL)
+    equal(s.read("out"), b"old")
+    s.run("store", "get", "big", "out")
+    equal(s.read("out"), s.read("in"))
+
+
+@it("Ctrl-C ends a get by the signal, quietly, and nothing is left", LOCAL)
+def _(s):
+    equal(until_in_time(s, signal.SIGINT), -signal.SIGINT)
+    equal(s.read("out"), b"old")
+    true(not [name for name in os.listdir(s.path) if ".part-" in name], os.listdir(s.path))
+
+
+@it("a second signal ends it at once, and still nothing is left")
+def _(s):
+    true(until_in_time(s, signal.SIGINT, signal.SIGTERM) in (-signal.SIGINT, -signal.SIGTERM),
+         "ended by one of them")
+    equal(s.read("out"), b"old")
+    true(not [name for name in os.listdir(s.path) if ".part-" in name], os.listdir(s.path))
+
+
+@it("Ctrl-C ends a put that waits for stdin, and changes nothing", LOCAL)
+def _(s):
+    s.put("k", b"old")
+    writer = s.start("store", "put", "k", "-", stdin=subprocess.PIPE)
+    writer.stdin.write(bytes(MIB))  # more than a pipe holds: it has begun to read
+    writer.stdin.flush()
+    writer.send_signal(signal.SIGINT)
+    equal(writer.stdout.read(), b"")
+    equal(writer.wait(), -signal.SIGINT)
+    writer.communicate()
+    equal(s.get("k"), b"old")
+
+
+@it("a closed pipe ends the program quietly", LOCAL)
+def _(s):
+    s.put("big", bytes(MIB))
+    for args in (("store", "get", "big"), ("store", "ls"), ("help",), ("help", "--json")):
+        theirs_read, theirs_write = os.pipe()
+        os.close(theirs_read)
+        process = s.start(*args, stdout=theirs_write)
+        os.close(theirs_write)
+        equal(process.communicate()[1], b"", args)
+        equal(process.returncode, -signal.SIGPIPE, args)
+
+
+@it("a full disk or a closed stdout is an error, told once")
+def _(s):
+    s.put("k", b"1")
+    for args in (("store", "get", "k"), ("store", "ls"), ("version",), ("store", "ls", "--json")):
+        with open("/dev/full", "wb") as full:
+            done = s.run(*args, stdout=full, expect=code(s, "UNAVAILABLE"))
+        equal(done.stderr.count(b"\n"), 1, done.stderr)
+        true(b"No space left" in done.stderr, done.stderr)
+    shell = subprocess.run(["sh", "-c", "holdfast version >&-"], env=s.env, cwd=s.path,
+                           stderr=subprocess.PIPE, check=False)
+    equal(shell.returncode, code(s, "UNAVAILABLE"), shell.stderr)
+
+
+@it("a cp -r that is killed goes on where it was, between any two stores", LOCAL)
+def _(s):
+    count, other = 40, {"dir:objects": "sqlite:other.db", "sqlite:objects.db": "dir:other"}[s.url]
+    os.mkdir(s.file("plain"))
+    for i in range(count):
+        s.write(f"plain/{i:02}", os.urandom(100 + i * 10000))
+    s.run("store", "cp", "-r", "-q", "--from", "dir:plain", "--to", s.url)
+    command = ("store", "cp", "-r", "--to", other)
+    process = s.start(*command, "--json")
+    for _ in range(10):
+        true(json.loads(process.stdout.readline())["copied"], "nothing was there")
+    process.kill()
+    process.communicate()
+    equal(process.returncode, -signal.SIGKILL)
+    rows = s.lines(*command)
+    true(rows[-1]["objects_equal"] >= 10, rows[-1])
+    equal(rows[-1]["objects_equal"] + rows[-1]["objects_copied"], count)
+    equal(s.lines(*command)[-1]["objects_equal"], count)
+    for i in range(0, count, 7):
+        equal(s.out("store", "get", f"{i:02}", "--store", other), s.read(f"plain/{i:02}"))
+
+
+@it("a long transfer shows its progress on a terminal, and takes it away again")
+def _(s):
+    ours, theirs = pty.openpty()
+    process = s.start("store", "put", "k", "-", stdin=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown, end = b"", time.monotonic() + 30
+    while b"/s" not in shown and time.monotonic() < end:
+        process.stdin.write(bytes(1000))
+        process.stdin.flush()
+        if select.select([ours], [], [], 0.05)[0]:
+            shown += os.read(ours, 4096)
+    true(re.search(rb"\rk  [\d.]+ (B|KiB)  [\d.]+ (B|KiB)/s", shown), shown)
+    process.stdin.close()
+    process.stdin = None
+    process.wait()
+    while select.select([ours], [], [], 0)[0]:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:
+            break
+    os.close(ours)
+    process.stdout.close()
+    equal(process.returncode, 0)
+    equal(shown.split(b"\r")[-2].strip(), b"", "blanks over it at the end")
+
+
+@it("--quiet writes data and errors only; --trace a line for each request")
+def _(s):
+    equal(s.out("store", "put", "-q", "k", "-", stdin=b"1"), b"")
+    equal(s.out("-q", "store", "cp", "k", "l"), b"")
+    traced = s.run("store", "get", "--trace", "k")
+    equal(traced.stdout, b"1")
+    true(re.match(rb"holdfast: get[^\n]* k [^\n]*OK[^\n]*\n$", traced.stderr), traced.stderr)
+
+
+# ---- Errors -------------------------------------------------------------------------------------
+
+
+@it("errors are one clear sentence with the exit code of the table")
+def _(s):
+    s.put("k", b"1")
+    for status, args, wanted in (
+        ("INVALID", ["store", "ls", "--recursiv"], "did you mean --recursive?"),
+        ("INVALID", ["store", "ls", "--lnog"], "did you mean --long?"),
+        ("INVALID", ["store", "ls", "--zzzzzz"], "--help lists them"),
+        ("INVALID", ["store", "ls", "-x"], "no option -x"),
+        ("INVALID", ["stor", "ls"], "did you mean 'store'?"),
+        ("INVALID", ["store", "lst"], "did you mean 'store ls'?"),
+        ("INVALID", ["nonsense"], "holdfast help"),
+        ("INVALID", ["store"], "ls, get, put"),
+        ("INVALID", ["store", "get"], "KEY is missing"),
+        ("INVALID", ["store", "get", "k", "f", "g"], "one argument too many: 'g'"),
+        ("INVALID", ["store", "ls", "--limit"], "--limit needs a value: N"),
+        ("INVALID", ["store", "ls", "--limit", "ten"], "--limit: "),
+        ("INVALID", ["store", "ls", "--long=yes"], "--long takes no value"),
+        ("INVALID", ["store", "ls", "-r", "--delimiter", "x"], "exclude each other"),
+        ("INVALID", ["store", "ls", "--delimiter", "xy"], "exactly one byte"),
+        ("INVALID", ["store", "ls", "--limit", "1", "--limit", "2"], "given twice"),
+        ("INVALID", ["store", "put", "--if-match", "", "k", "/dev/null"], "ETag"),
+        ("INVALID", ["--recursive", "store", "ls"], "behind it"),
+        ("INVALID", ["store", "ls", "--store", "nothing"], "not a store URL"),
+        ("INVALID", ["store", "ls", "--store", "ftp:x"], "ftp:"),
+        ("INVALID", ["help", "nonsense"], "no command 'nonsense'"),
+        ("NOT_FOUND", ["store", "get", "none"], "no such object"),
+    ):
+        text = error(s, status, *args)
+        true(wanted in text, f"{args}: {text}")
+
+
+@it("with --json errors are JSON objects too")
+def _(s):
+    for args in (["store", "get", "k", "--json"], ["--json", "store", "get", b"\xff\n"],
+                 ["store", "ls", "--nonsense", "--json"]):
+        done = subprocess.run([PROGRAM, *args], cwd=s.path, env=s.env, capture_output=True,
+                              check=False)
+        told = json.loads(done.stderr)
+        equal(sorted(told), ["command", "status", "why"])
+        equal(done.returncode, code(s, told["status"]))
+        equal(done.stdout, b"")
+
+
+@it("a damaged store is CORRUPT, and stays as it is")
+def _(s):
+    s.write("bad.db", b"this is no database, whatever its name says" * 100)
+    done = s.run("store", "ls", "--store", "sqlite:bad.db", expect=code(s, "CORRUPT"))
+    equal(done.stderr.count(b"\n"), 1)
+    equal(s.read("bad.db"), b"this is no database, whatever its name says" * 100)
+
+
+@it("options stand anywhere before --, and nothing behind it is one")
+def _(s):
+    s.put("--json", b"1")
+    equal(s.out("--store", "sqlite:", "store", "get", "--", "--json"), b"1")
+    equal(s.out("store", "--quiet", "ls", "--", "--json"), b"--json\n")
+    equal(s.out("store", "ls", "-lr0", "--").count(b"\0"), 1)
+    equal(s.out("store", "rm", "--", "--json"), b"")
+
+
+# ---- Help, manual page, completion --------------------------------------------------------------
+
+
+@it("the help of every command names all its options and arguments")
+def _(s):
+    for command, page in command_pages(s):
+        for option in command["options"] + s.table()["options"]:
+            true(f"--{option['name']}" in page, (command["command"], option["name"]))
+            if option["letter"]:
+                true(f"-{option['letter']}, " in page, (command["command"], option["letter"]))
+        for argument in command["arguments"]:
+            true(argument["name"] in page, (command["command"], argument["name"]))
+        equal(page, s.out("help", *command["command"].split()).decode(), "both ways to ask")
+        for line in page.splitlines():
+            true(len(line) <= 90, f"too wide: {line}")
+
+
+@it("help lists every command and every exit code")
+def _(s):
+    for text in (s.out("help").decode(), s.out("--help").decode()):
+        for command in s.table()["commands"]:
+            true(f"\n  {command['command']} " in text, command["command"])
+        for status in s.table()["statuses"]:
+            true(f"\n  {status['exit_code']} {status['status']} " in text, status)
+    true(b"store ls" in s.out("store", "--help") and b"store ls" in s.out("help", "store"), "group")
+    true(b"try first" in s.out(), "a welcome")
+    equal(s.out("--version"), s.out("version"))
+    equal(json.loads(s.out("version", "--json"))["version"].encode(), s.out("version").split()[1])
+
+
+@it("the manual page has every command, option and exit code, and is good roff")
+def _(s):
+    source = s.out("help", "--man")
+    s.write("holdfast.1", source)
+    text = source.decode().replace("\\-", "-").replace("\\(aq", "'").replace("\\(rs", "\\")
+    for command in s.table()["commands"]:
+        true(f"\n.SS {command['command']}\n" in text, command["command"])
+        for option in command["options"]:
+            true(f"--{option['name']}" in text, option["name"])
+        for example in command["examples"]:
+            true(f"\n{example['line']}\n" in text, example["line"])
+    for status in s.table()["statuses"]:
+        true(f"\n.B {status['exit_code']} {status['status']}\n" in text, status)
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", s.file("holdfast.1")],
+                              capture_output=True, check=True)
+        equal(done.stderr, b"", "groff has no warnings")
+
+
+def complete(s, line):
+    script = ". ./completion.bash; COMP_LINE=$1; COMP_POINT=${#1}; _holdfast; " \
+             "printf '%s\\n' \"${COMPREPLY[@]}\""
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", line], cwd=s.path, env=s.env,
+                          capture_output=True, check=True)
+    equal(done.stderr, b"", line)
+    return done.stdout.decode().split()
+
+
+@it("bash completes commands, options, kinds of stores and files, as the table has them")
+def _(s):
+    s.write("completion.bash", s.out("completion", "bash"))
+    s.write("report.csv", b"")
+    commands = [command["command"] for command in s.table()["commands"]]
+    equal(complete(s, "holdfast "), sorted({command.split()[0] for command in commands}))
+    equal(complete(s, "holdfast store p"), ["probe", "put"])
+    equal(complete(s, "holdfast help store g"), ["get"])
+    shared = s.table()["options"]
+    for command in s.table()["commands"]:
+        offered = complete(s, f"holdfast {command['command']} -")
+        for option in command["options"] + shared:
+            true(f"--{option['name']}" in offered, (command["command"], option["name"]))
+        known = {f"--{option['name']}" for option in command["options"] + shared}
+        true({o for o in offered if o.startswith("--")} == known, command["command"])
+    equal(complete(s, "holdfast --store "), ["dir:", "sqlite:", "s3://", "mem:"])
+    equal(complete(s, "holdfast store ls --store=s"), ["sqlite:", "s3://"])
+    equal(complete(s, "holdfast --store dir:x store put --if-match e k rep"), ["report.csv"])
+    equal(complete(s, "holdfast store ls --store sqlite:rep"), ["report.csv"])
+    equal(complete(s, "holdfast store ls --limit "), [])
+    for scheme in complete(s, "holdfast --store "):
+        process = s.start("store", "ls", "--store", scheme)  # whatever is missing behind it
+        true(b"there is no store of the kind" not in process.communicate()[1], scheme)
+
+
+@it("every example works as it stands")
+def _(s):
+    table = s.table()
+    shown = [("welcome", table["welcome"])]
+    shown += [(command["command"], command["examples"]) for command in table["commands"]]
+    for name, examples in shown:
+        true(examples, f"{name} has examples")
+        fresh = Scratch(None)
+        for example in examples:
+            fresh.write("report.csv", b"day,visits\nmonday,17\n")
+            fresh.run("store", "put", "-q", "reports/old.csv", "report.csv")
+            fresh.env["ETAG"] = fresh.out("store", "put", "reports/today.csv",
+                                          "report.csv").decode().strip()
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", example["line"]],
+                                  cwd=fresh.path, env=fresh.env, capture_output=True, check=False)
+            equal((done.returncode, done.stderr), (0, b""), example["line"])
+        fresh.close()
+
+
+def leak_nothing(s):
+    s.put("d/a", b"1")
+    s.put("d/b", b"2")
+    s.find_leaks(True)
+    s.run("store", "put", "k", "-", stdin=b"3")
+    s.run("store", "get", "k", "file", "--json")
+    s.run("store", "ls", "-r", "--json")
+    s.run("store", "cp", "-r", "--to", "dir:other", "--json")
+    s.run("store", "rm", "k", "--if-match", "other", expect=82)
+    s.run("store", "get", "--hex", "6", expect=86)
+    s.run("store", "probe", "--json")
+    s.run("help", "--json")
+    s.run("completion", "bash")
+
+
+if SANITIZED:
+    it("no command leaks memory, whether it succeeds or fails")(leak_nothing)
+
+
+def main():
+    print(f"1..{len(TESTS)}", flush=True)
+    failed = 0
+    for number, (name, function, kind) in enumerate(TESTS, 1):
+        scratch = Scratch(kind)
+        begun = time.monotonic()
+        try:
+            function(scratch)
+            verdict = "ok"
+        except Exception:  # whatever goes wrong is this test's failure
+            verdict = "not ok"
+            failed += 1
+            print("# " + traceback.format_exc().replace("\n", "\n# "))
+        scratch.close()
+        print(f"{verdict} {number} - {name}")
+        print(f"# {time.monotonic() - begun:.2f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+#!/bin/sh
+# static-library.sh CC OUTPUT WORK ARCHIVE... : one static library out of several, in which only
+# what is visible outside a shared library is visible too.
+set -eu
+
+compiler=$1 output=$2 work=$3
+shift 3
+mkdir -p "$work"
+"$compiler" -r -nostdlib -o "$work/holdfast.o" -Wl,--whole-archive "$@" -Wl,--no-whole-archive
+"$("$compiler" -print-prog-name=objcopy)" --localize-hidden "$work/holdfast.o"
+rm -f "$output"
+"$("$compiler" -print-prog-name=ar)" crs "$output" "$work/holdfast.o"
