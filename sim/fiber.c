@@ -1,0 +1,332 @@
+/* fiber.c: fibers on ucontext.
+ *
+ * A fiber is entered by ucontext, once. Later switches go by _setjmp and _longjmp, which
+ * save the signal mask nowhere and so need no system call; a switch costs a twentieth.
+ * Sanitizers do not follow such jumps, so their builds use swapcontext throughout and announce
+ * each switch.
+ *
+ * The fiber's own record lies at the top of its mapping, above the stack, where the stack
+ * cannot grow over it:  [guard page | stack, growing down | struct fiber]. */
+#include "sim/fiber.h"
+
+#include "base/check.h"
+
+#include <setjmp.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#define WITH_ASAN 1
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#else
+#define WITH_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+#define WITH_TSAN 1
+#include <sanitizer/tsan_interface.h>
+#else
+#define WITH_TSAN 0
+#endif
+
+struct fiber {
+    struct fiber *next_free;
+    void (*run)(void *);
+    void *argument;
+    char *stack; /* lowest byte above the guard page */
+    size_t stack_size;
+    bool entered;
+    bool ended;
+    ucontext_t context;
+    jmp_buf place;
+    void *sanitizer_stack; /* ASan's fake stack, or TSan's fiber */
+};
+
+static struct fiber *running;
+static struct {
+    ucontext_t context;
+    jmp_buf place;
+    const void *stack;
+    size_t stack_size;
+    void *sanitizer_stack;
+} main_stack;
+
+static struct {
+    struct fiber *free;
+    size_t mapped;
+} pool;
+
+/* ---- What sanitizers want to know -----------------------------------------------------------
+ */
+
+#if WITH_ASAN
+
+static void announce_fiber(struct fiber *fiber)
+{
+    __sanitizer_start_switch_fiber(&main_stack.sanitizer_stack, fiber->stack,
+                                   fiber->stack_size);
+}
+
+/* A fiber that has ended gives its fake stack back. */
+static void announce_main(struct fiber *fiber)
+{
+    __sanitizer_start_switch_fiber(fiber->ended ? NULL : &fiber->sanitizer_stack,
+                                   main_stack.stack, main_stack.stack_size);
+}
+
+static void arrived_in_fiber(struct fiber *fiber)
+{
+    __sanitizer_finish_switch_fiber(fiber->sanitizer_stack, &main_stack.stack,
+                                    &main_stack.stack_size);
+}
+
+static void arrived_in_main(void)
+{
+    __sanitizer_finish_switch_fiber(main_stack.sanitizer_stack, NULL, NULL);
+}
+
+static void sanitizer_begin(struct fiber *fiber)
+{
+    fiber->sanitizer_stack = NULL;
+}
+
+/* A fiber that was ended half-way left a fake stack and red zones behind. Only the fiber itself
+ * may give back the first, so for a moment we say that we are it. */
+static void sanitizer_end(struct fiber *fiber)
+{
+    if (fiber->entered && !fiber->ended) {
+        announce_fiber(fiber);
+        __sanitizer_finish_switch_fiber(fiber->sanitizer_stack, NULL, NULL);
+        __sanitizer_start_switch_fiber(NULL, main_stack.stack, main_stack.stack_size);
+        arrived_in_main();
+    }
+    ASAN_UNPOISON_MEMORY_REGION(fiber->stack, fiber->stack_size);
+}
+
+#elif WITH_TSAN
+
+static void announce_fiber(struct fiber *fiber)
+{
+    main_stack.sanitizer_stack = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber->sanitizer_stack, 0);
+}
+
+static void announce_main(struct fiber *fiber)
+{
+    (void)fiber;
+    __tsan_switch_to_fiber(main_stack.sanitizer_stack, 0);
+}
+
+static void arrived_in_fiber(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void arrived_in_main(void)
+{
+}
+
+static void sanitizer_begin(struct fiber *fiber)
+{
+    fiber->sanitizer_stack = __tsan_create_fiber(0);
+}
+
+static void sanitizer_end(struct fiber *fiber)
+{
+    __tsan_destroy_fiber(fiber->sanitizer_stack);
+}
+
+#endif
+
+/* ---- Switching ------------------------------------------------------------------------------
+ */
+
+#if WITH_ASAN || WITH_TSAN
+
+static void enter(struct fiber *fiber)
+{
+    announce_fiber(fiber);
+    check(swapcontext(&main_stack.context, &fiber->context) == 0);
+    arrived_in_main();
+}
+
+static void switch_to_fiber(struct fiber *fiber)
+{
+    enter(fiber);
+}
+
+static void switch_to_main(struct fiber *fiber)
+{
+    announce_main(fiber);
+    check(swapcontext(&fiber->context, &main_stack.context) == 0);
+    arrived_in_fiber(fiber);
+}
+
+#else
+
+static void arrived_in_fiber(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void sanitizer_begin(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void sanitizer_end(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void enter(struct fiber *fiber)
+{
+    if (_setjmp(main_stack.place) == 0)
+        setcontext(&fiber->context);
+}
+
+static void switch_to_fiber(struct fiber *fiber)
+{
+    if (_setjmp(main_stack.place) == 0)
+        _longjmp(fiber->place, 1);
+}
+
+static void switch_to_main(struct fiber *fiber)
+{
+    if (_setjmp(fiber->place) == 0)
+        _longjmp(main_stack.place, 1);
+}
+
+#endif
+
+static void first_frame(void)
+{
+    struct fiber *fiber = running;
+    arrived_in_fiber(fiber);
+    fiber->run(fiber->argument);
+    fiber->ended = true;
+    switch_to_main(fiber);
+    check_unreachable();
+}
+
+bool fiber_resume(struct fiber *fiber)
+{
+    check(!running && !fiber->ended);
+    running = fiber;
+    bool entered = fiber->entered;
+    fiber->entered = true;
+    if (entered)
+        switch_to_fiber(fiber);
+    else
+        enter(fiber);
+    running = NULL;
+    return !fiber->ended;
+}
+
+void fiber_give_way(void)
+{
+    check(running);
+    switch_to_main(running);
+}
+
+bool fiber_inside(void)
+{
+    return running != NULL;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------
+ */
+
+static size_t guard_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The mapping is one page larger than the guard and the stack: room for the record. */
+static size_t record_size(void)
+{
+    size_t page = guard_size();
+    return (sizeof(struct fiber) + page - 1) / page * page;
+}
+
+static struct fiber *map_stack(void)
+{
+    size_t guard = guard_size();
+    size_t size = guard + FIBER_STACK_BYTES + record_size();
+    char *mapping = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (mapping == MAP_FAILED)
+        return NULL;
+    if (mprotect(mapping, guard, PROT_NONE) != 0) {
+        munmap(mapping, size);
+        return NULL;
+    }
+    struct fiber *fiber = (struct fiber *)(void *)(mapping + guard + FIBER_STACK_BYTES);
+    fiber->stack = mapping + guard;
+    fiber->stack_size = FIBER_STACK_BYTES;
+    pool.mapped++;
+    return fiber;
+}
+
+/* Apart from all else, because getcontext returns like setjmp does, as far as compilers know.
+ */
+__attribute__((noinline)) static void prepare_context(struct fiber *fiber)
+{
+    check(getcontext(&fiber->context) == 0);
+    fiber->context.uc_stack.ss_sp = fiber->stack;
+    fiber->context.uc_stack.ss_size = fiber->stack_size;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, first_frame, 0);
+    /* Nobody needs it from here on, and where ASan finds a size it clears its notes of the
+     * whole stack at each switch, which forgets red zones and takes three times as long. */
+    fiber->context.uc_stack.ss_size = 0;
+}
+
+struct fiber *fiber_new(void (*run)(void *), void *argument)
+{
+    struct fiber *fiber = pool.free;
+    if (fiber)
+        pool.free = fiber->next_free;
+    else if (!(fiber = map_stack()))
+        return NULL;
+    fiber->run = run;
+    fiber->argument = argument;
+    fiber->entered = false;
+    fiber->ended = false;
+    prepare_context(fiber);
+    sanitizer_begin(fiber);
+    return fiber;
+}
+
+void fiber_free(struct fiber *fiber)
+{
+    check(fiber != running);
+    sanitizer_end(fiber);
+    fiber->next_free = pool.free;
+    pool.free = fiber;
+}
+
+size_t fiber_stack_count(void)
+{
+    return pool.mapped;
+}
+
+void fiber_pool_release(void)
+{
+    while (pool.free) {
+        struct fiber *fiber = pool.free;
+        pool.free = fiber->next_free;
+        pool.mapped--;
+        size_t guard = guard_size();
+        munmap(fiber->stack - guard, guard + FIBER_STACK_BYTES + record_size());
+    }
+}

@@ -1,0 +1,245 @@
+/* heap.c: a header in front of each block links it into the list of its owner. */
+#include "sim/heap.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+struct heap_block {
+    struct heap_block *newer;
+    struct heap_block *older;
+    struct heap *owner;
+    size_t size;
+    uint64_t mark[2]; /* what a block that is not ours, or freed, will not have */
+};
+
+#define MARK_LIVE UINT64_C(0x6865617020626c6b)
+#define MARK_DEAD UINT64_C(0x6465616420626c6b)
+
+_Static_assert(sizeof(struct heap_block) % alignof(max_align_t) == 0,
+               "what follows the header is aligned for any type");
+
+static struct heap *current;
+
+void *__real_malloc(size_t size);
+void *__real_realloc(void *bytes, size_t size);
+void __real_free(void *bytes);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *bytes, size_t size);
+void *__wrap_reallocarray(void *bytes, size_t count, size_t size);
+void __wrap_free(void *bytes);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t max);
+__attribute__((format(printf, 2, 0))) int __wrap_vasprintf(char **ret_text, const char *format,
+                                                           va_list arguments);
+__attribute__((format(printf, 2, 3))) int __wrap_asprintf(char **ret_text, const char *format,
+                                                          ...);
+int __wrap_posix_memalign(void **ret_bytes, size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__real_realpath(const char *path, char *resolved);
+char *__wrap_realpath(const char *path, char *resolved);
+
+/* ---- Blocks and their owners ----------------------------------------------------------------
+ */
+
+static void adopt(struct heap_block *block, struct heap *owner, size_t size)
+{
+    block->owner = owner;
+    block->size = size;
+    block->mark[0] = MARK_LIVE;
+    if (!owner)
+        return;
+    block->newer = NULL;
+    block->older = owner->newest;
+    if (owner->newest)
+        owner->newest->newer = block;
+    owner->newest = block;
+    owner->count++;
+    owner->bytes += size;
+}
+
+static void disown(struct heap_block *block)
+{
+    struct heap *owner = block->owner;
+    block->mark[0] = MARK_DEAD;
+    if (!owner)
+        return;
+    if (block->newer)
+        block->newer->older = block->older;
+    else
+        owner->newest = block->older;
+    if (block->older)
+        block->older->newer = block->newer;
+    owner->count--;
+    owner->bytes -= block->size;
+}
+
+static struct heap_block *block_of(void *bytes)
+{
+    struct heap_block *block = (struct heap_block *)bytes - 1;
+    check(block->mark[0] == MARK_LIVE);
+    return block;
+}
+
+/* Whether this allocation is one that is to fail, or cannot be served anyway. */
+static bool refuse(size_t size)
+{
+    if (size > PTRDIFF_MAX - sizeof(struct heap_block))
+        return true;
+    return current && current->fail_in > 0 && --current->fail_in == 0;
+}
+
+struct heap *heap_enter(struct heap *heap)
+{
+    struct heap *before = current;
+    current = heap;
+    return before;
+}
+
+void heap_drop(struct heap *heap)
+{
+    while (heap->newest) {
+        struct heap_block *block = heap->newest;
+        disown(block);
+        __real_free(block);
+    }
+    check(heap->count == 0 && heap->bytes == 0);
+}
+
+void heap_setup(void)
+{
+    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
+    json_object_seed(1); /* else the order in hash tables differs from process to process */
+}
+
+/* ---- What the linker puts in the place of libc's --------------------------------------------
+ */
+
+void *__wrap_malloc(size_t size)
+{
+    struct heap_block *block =
+        refuse(size) ? NULL : __real_malloc(sizeof(struct heap_block) + size);
+    if (!block) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    adopt(block, current, size);
+    return block + 1;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *bytes = __wrap_malloc(total);
+    return bytes ? memset(bytes, 0, total) : NULL;
+}
+
+/* A block stays with the owner it has. */
+void *__wrap_realloc(void *bytes, size_t size)
+{
+    if (!bytes)
+        return __wrap_malloc(size);
+    struct heap_block *block = block_of(bytes);
+    struct heap *owner = block->owner;
+    size_t old_size = block->size;
+    disown(block);
+    struct heap_block *moved =
+        refuse(size) ? NULL : __real_realloc(block, sizeof *block + size);
+    adopt(moved ? moved : block, owner, moved ? size : old_size);
+    return moved ? moved + 1 : NULL;
+}
+
+void *__wrap_reallocarray(void *bytes, size_t count, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __wrap_realloc(bytes, total);
+}
+
+void __wrap_free(void *bytes)
+{
+    if (!bytes)
+        return;
+    struct heap_block *block = block_of(bytes);
+    disown(block);
+    __real_free(block);
+}
+
+char *__wrap_strndup(const char *text, size_t max)
+{
+    size_t size = strnlen(text, max);
+    char *copy = __wrap_malloc(size + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return __wrap_strndup(text, SIZE_MAX - 1);
+}
+
+int __wrap_vasprintf(char **ret_text, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int size = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = size < 0 ? NULL : __wrap_malloc((size_t)size + 1);
+    if (!text)
+        return -1;
+    vsnprintf(text, (size_t)size + 1, format, arguments);
+    *ret_text = text;
+    return size;
+}
+
+int __wrap_asprintf(char **ret_text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int size = __wrap_vasprintf(ret_text, format, arguments);
+    va_end(arguments);
+    return size;
+}
+
+/* Nothing here is aligned beyond what malloc gives; who needs that may not run simulated. */
+int __wrap_posix_memalign(void **ret_bytes, size_t alignment, size_t size)
+{
+    void *bytes = alignment > alignof(max_align_t) ? NULL : __wrap_malloc(size);
+    if (!bytes)
+        return ENOMEM;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return alignment > alignof(max_align_t) ? NULL : __wrap_malloc(size);
+}
+
+char *__wrap_realpath(const char *path, char *resolved)
+{
+    char space[PATH_MAX];
+    if (resolved)
+        return __real_realpath(path, resolved);
+    return __real_realpath(path, space) ? __wrap_strdup(space) : NULL;
+}

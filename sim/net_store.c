@@ -1,0 +1,303 @@
+/* net_store.c: the store as a node sees it: calls become requests, and their ends answers. */
+#include "base/check.h"
+#include "sim/request.h"
+#include "store/stream.h"
+#include "store/toolkit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct net_store {
+    struct store base;
+    struct net *net;
+    struct node *node;
+};
+
+static struct net_store *net_store_of(struct store *store)
+{
+    return (struct net_store *)store;
+}
+
+static void trace_end(const struct net_store *store, const struct request *request,
+                      enum hf_status status)
+{
+    struct world *world = node_world(store->node);
+    struct request_text text = request_text(request);
+    trace_line(world_trace(world), world_now_us(world), "node %u: %s -> %s",
+               node_number(store->node), text.text, hf_status_name(status));
+}
+
+/* A node whose deadline has passed sends nothing. */
+static bool may_send(const struct net_store *store, struct mono_time deadline,
+                     struct error *error)
+{
+    if (deadline.us == 0 || mono_before(env_now(store->base.env), deadline))
+        return true;
+    error_set(error, HF_UNAVAILABLE, "not sent: the deadline has passed");
+    return false;
+}
+
+/* The end of a request where the store has said nothing; OK where it has. */
+static enum hf_status judge_end(const struct request *request, bool is_write,
+                                struct error *error)
+{
+    switch (request->end) {
+    case END_REPLY: return HF_OK;
+    case END_THROTTLED: return error_set(error, HF_UNAVAILABLE, "the store is too busy");
+    case END_SILENCE:
+        return error_set(error, is_write ? HF_UNSURE : HF_UNAVAILABLE,
+                         "no answer from the store");
+    case END_PENDING: break;
+    }
+    check_unreachable();
+}
+
+static struct store_stamp stamp_of(const struct net_store *store, const struct request *request,
+                                   struct mono_time sent)
+{
+    if (request->end != END_REPLY || store->base.traits.clock != STORE_CLOCK_DATE)
+        return (struct store_stamp){ 0 };
+    return (struct store_stamp){
+        .known = true,
+        .date = request->date,
+        .sent = sent,
+        .received = env_now(store->base.env),
+    };
+}
+
+/* ---- Sending --------------------------------------------------------------------------------
+ */
+
+static struct request *send_get(struct net_store *store, const struct get_call *call)
+{
+    struct request *request = request_new(store->net, store->node, REQUEST_GET, call->key.size);
+    request->call.get = (struct get_call){
+        .key = request_keep(request, call->key),
+        .none_match = call->none_match,
+        .match = call->match,
+        .offset = call->offset,
+        .length = call->length,
+        .body = &request->body,
+    };
+    request->body = BUFFER_INIT(BODY_BYTES_MAX);
+    request_send(request, call->deadline);
+    return request;
+}
+
+static struct request *send_put(struct net_store *store, const struct put_call *call)
+{
+    struct request *request =
+        request_new(store->net, store->node, REQUEST_PUT, call->key.size + call->body.size);
+    struct view key = request_keep(request, call->key);
+    struct view body = request_keep(request, call->body);
+    request->call.put =
+        (struct put_call){ .key = key, .body = body, .condition = call->condition };
+    request_send(request, call->deadline);
+    return request;
+}
+
+static struct request *send_delete(struct net_store *store, const struct delete_call *call)
+{
+    struct request *request =
+        request_new(store->net, store->node, REQUEST_DELETE, call->key.size);
+    request->call.remove = (struct delete_call){ .key = request_keep(request, call->key),
+                                                 .condition = call->condition };
+    request_send(request, call->deadline);
+    return request;
+}
+
+static struct request *send_list(struct net_store *store, const struct list_call *call)
+{
+    struct request *request =
+        request_new(store->net, store->node, REQUEST_LIST,
+                    call->prefix.size + call->after.size + call->delimiter.size);
+    struct view prefix = request_keep(request, call->prefix);
+    struct view after = request_keep(request, call->after);
+    struct view delimiter = request_keep(request, call->delimiter);
+    request->call.list = (struct list_call){
+        .prefix = prefix,
+        .after = after,
+        .max = call->max,
+        .delimiter = delimiter,
+    };
+    request_send(request, call->deadline);
+    return request;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------
+ */
+
+static void take_get(struct net_store *store, struct get_call *call, struct request *request,
+                     struct mono_time sent)
+{
+    if (judge_end(request, /* is_write */ false, &call->error) == HF_OK) {
+        call->info = request->call.get.info;
+        call->error = request->call.get.error;
+        if (call->error.status == HF_OK)
+            get_append(call, buffer_view(&request->body));
+    }
+    call->stamp = stamp_of(store, request, sent);
+    trace_end(store, request, call->error.status);
+}
+
+static void take_put(struct net_store *store, struct put_call *call, struct request *request,
+                     struct mono_time sent)
+{
+    if (judge_end(request, /* is_write */ true, &call->error) == HF_OK) {
+        call->etag = request->call.put.etag;
+        call->error = request->call.put.error;
+    }
+    call->stamp = stamp_of(store, request, sent);
+    trace_end(store, request, call->error.status);
+}
+
+static void take_delete(struct net_store *store, struct delete_call *call,
+                        struct request *request, struct mono_time sent)
+{
+    if (judge_end(request, /* is_write */ true, &call->error) == HF_OK)
+        call->error = request->call.remove.error;
+    call->stamp = stamp_of(store, request, sent);
+    trace_end(store, request, call->error.status);
+}
+
+/* Into the node's own memory. */
+static void copy_entries(struct list_call *call, const struct list_call *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        struct view key = arena_copy(&call->arena, from->entries[i].key);
+        if (!key.data) {
+            error_no_memory(&call->error);
+            return;
+        }
+        call->entries[call->count] = from->entries[i];
+        call->entries[call->count++].key = key;
+    }
+    call->more = from->more;
+}
+
+static void take_list(struct net_store *store, struct list_call *call, struct request *request,
+                      struct mono_time sent)
+{
+    if (judge_end(request, /* is_write */ false, &call->error) == HF_OK) {
+        call->error = request->call.list.error;
+        copy_entries(call, &request->call.list);
+    }
+    call->stamp = stamp_of(store, request, sent);
+    trace_end(store, request, call->error.status);
+}
+
+/* ---- The calls ------------------------------------------------------------------------------
+ */
+
+/* All requests of one call of many are under way together; then each is waited for in turn. The
+ * three are alike but for their types. */
+#define DEFINE_MANY(verb)                                                               \
+    static void net_##verb(struct store *base, struct verb##_call *calls, size_t count) \
+    {                                                                                   \
+        struct net_store *store = net_store_of(base);                                   \
+        struct mono_time sent = env_now(base->env);                                     \
+        struct request *first = NULL, **last = &first;                                  \
+        struct heap *before = heap_enter(NULL);                                         \
+        for (size_t i = 0; i < count; i++)                                              \
+            if (may_send(store, calls[i].deadline, &calls[i].error)) {                  \
+                *last = send_##verb(store, &calls[i]);                                  \
+                (*last)->place_in_call = i;                                             \
+                last = &(*last)->next_of_call;                                          \
+            }                                                                           \
+        heap_enter(before);                                                             \
+        while (first) {                                                                 \
+            struct request *request = first;                                            \
+            first = request->next_of_call;                                              \
+            request_await(request);                                                     \
+            take_##verb(store, &calls[request->place_in_call], request, sent);          \
+            request_let_go(request);                                                    \
+        }                                                                               \
+    }
+
+DEFINE_MANY(get)
+DEFINE_MANY(put)
+DEFINE_MANY(delete)
+
+static void net_list(struct store *base, struct list_call *call)
+{
+    struct net_store *store = net_store_of(base);
+    struct mono_time sent = env_now(base->env);
+    if (!may_send(store, call->deadline, &call->error))
+        return;
+    struct heap *before = heap_enter(NULL);
+    struct request *request = send_list(store, call);
+    heap_enter(before);
+    request_await(request);
+    take_list(store, call, request, sent);
+    request_let_go(request);
+}
+
+/* Whole bodies in memory: simulated objects are small. */
+static void net_get_file(struct store *base, struct get_call *call, int fd,
+                         const struct progress *progress)
+{
+    struct buffer body = BUFFER_INIT(BODY_BYTES_MAX);
+    struct buffer *asked = call->body;
+    call->body = &body;
+    net_get(base, call, 1);
+    call->body = asked;
+    if (call->error.status == HF_OK &&
+        file_write_at(fd, buffer_view(&body), 0, &call->error) == HF_OK)
+        progress_step(progress, body.size, body.size, &call->error);
+    buffer_release(&body);
+}
+
+static void net_put_file(struct store *base, struct put_call *call, int fd,
+                         const struct progress *progress)
+{
+    uint64_t size;
+    if (file_size(fd, &size, &call->error) != HF_OK)
+        return;
+    char *bytes = size <= BODY_BYTES_MAX ? malloc((size_t)size + 1) : NULL;
+    if (!bytes) {
+        error_set(&call->error, HF_UNAVAILABLE, "no memory for an object of %" PRIu64 " bytes",
+                  size);
+        return;
+    }
+    size_t got = 0;
+    if (file_read_at(fd, bytes, (size_t)size, 0, &got, &call->error) == HF_OK &&
+        progress_step(progress, got, size, &call->error)) {
+        struct view asked = call->body;
+        call->body = (struct view){ bytes, got };
+        net_put(base, call, 1);
+        call->body = asked;
+    }
+    free(bytes);
+}
+
+static void net_close(struct store *base)
+{
+    free(base);
+}
+
+static const struct store_ops net_store_ops = {
+    .name = "simulated",
+    .get = net_get,
+    .put = net_put,
+    .remove = net_delete,
+    .list = net_list,
+    .get_file = net_get_file,
+    .put_file = net_put_file,
+    .close = net_close,
+};
+
+struct store *net_store_open(struct net *net, struct node *node)
+{
+    struct net_store *store = malloc(sizeof *store);
+    if (!store)
+        return NULL;
+    *store = (struct net_store){
+        .base = { .ops = &net_store_ops,
+                  .env = node_env(node),
+                  .traits = bucket_traits(net_bucket(net)) },
+        .net = net,
+        .node = node,
+    };
+    net_attach(net, node);
+    return &store->base;
+}

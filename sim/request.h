@@ -1,0 +1,73 @@
+/* request.h: one request on its way, for net.c, which decides its fate, and net_store.c, which
+ * makes it of a node's call and takes the answer. */
+#ifndef SIM_REQUEST_H
+#define SIM_REQUEST_H
+
+#include "sim/net.h"
+
+enum request_kind { REQUEST_GET, REQUEST_PUT, REQUEST_DELETE, REQUEST_LIST };
+
+enum request_end {
+    END_PENDING,
+    END_REPLY,     /* what the store said is in `call` */
+    END_THROTTLED, /* certainly not done */
+    END_SILENCE,   /* nobody knows */
+};
+
+struct request {
+    struct net *net;
+    struct node *node;
+    struct request *next, *previous;
+    struct request *next_of_call; /* those that one call of many makes, ... */
+    size_t place_in_call;         /* ... and for which of its calls this one stands */
+    uint64_t number;
+    enum request_kind kind;
+    union {
+        struct get_call get;
+        struct put_call put;
+        struct delete_call remove;
+        struct list_call list;
+    } call;                  /* as the store has it; all that it names is memory of the world */
+    struct buffer body;      /* of a get */
+    struct env_task *client; /* waits for the end; NULL: nobody does any more */
+    enum request_end end;
+    bool answer_decided;    /* whatever the store still does with it */
+    enum request_end reply; /* what the answer timer brings when it rings */
+    int64_t timeout_us;
+    struct span skew;      /* of the front end it reaches */
+    struct wall_time date; /* on the reply */
+    bool lose_reply;
+    bool noticed; /* its loss is noticed at once */
+    bool resend;
+    struct timer arrival;
+    struct timer second_arrival;
+    struct timer answer;
+    size_t used;
+    size_t room;
+    char space[]; /* copies of what the call names */
+};
+
+/* With room for copies of so many bytes. */
+struct request *request_new(struct net *net, struct node *node, enum request_kind kind,
+                            size_t room);
+struct view request_keep(struct request *request, struct view bytes);
+
+/* On its way; the running task is the one that waits. `deadline` as in the calls. */
+void request_send(struct request *request, struct mono_time deadline);
+
+/* Blocks the task until the request has ended. */
+void request_await(struct request *request);
+
+/* The node is done with it. */
+void request_let_go(struct request *request);
+
+/* The network learns when the node's process ends. Fine more than once. */
+void net_attach(struct net *net, struct node *node);
+
+/* "put a/b if-match v7 (#12)" */
+struct request_text {
+    char text[256];
+};
+struct request_text request_text(const struct request *request);
+
+#endif

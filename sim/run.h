@@ -1,0 +1,69 @@
+/* run.h: one seed, one run: a world is made of the seed, a workload runs in it among faults
+ * until nothing is left to happen, and its judge says whether all was well.
+ *
+ * A workload is what nodes do and a judge of it. The judge stands outside: it may look at
+ * what the store applied (bucket_add_watch) and at what nodes were told (which the programs
+ * write down in the workload's state), never into the code under test. */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+#include "sim/chaos.h"
+
+#define OPERATIONS_MAX 100000
+
+struct run_options {
+    uint64_t seed;
+    unsigned nodes;         /* 1 to NODES_MAX */
+    unsigned operations;    /* of all nodes together, 1 to OPERATIONS_MAX */
+    bool calm;              /* no faults at all */
+    bool ignore_conditions; /* a store that does not keep its word: a judge must notice */
+    enum trace_mode trace;
+    FILE *trace_out;
+    const struct workload *workload;
+};
+
+#define RUN_OPTIONS \
+    ((struct run_options){ .seed = 1, .nodes = 5, .operations = 50, .trace = TRACE_HASH })
+
+/* What a workload gets to work with. */
+struct run {
+    const struct run_options *options;
+    struct world *world;
+    struct net *net;
+    int64_t calm_us; /* true time from which on nothing new goes wrong */
+};
+
+struct workload {
+    const char *name;
+    const char *about;
+    /* Makes the state, adds watches and boots the nodes. */
+    void *(*start)(struct run *run);
+    /* After the run: world_fail for what must not be. */
+    void (*judge)(struct run *run, void *state);
+    void (*free)(void *state);
+};
+
+extern const struct workload workload_counter;
+extern const struct workload workload_race;
+
+/* All workloads, NULL at the end. */
+extern const struct workload *const workloads[];
+
+/* NULL when there is none of that name. */
+const struct workload *workload_find(struct view name);
+
+struct run_result {
+    bool ok;
+    char failure[WORLD_FAILURE_MAX];
+    uint64_t hash;
+    uint64_t lines;
+    uint64_t steps;
+    uint64_t requests;
+    int64_t time_us;
+    uint64_t net_faults[NET_FAULT_COUNT];
+    uint64_t chaos_faults[CHAOS_FAULT_COUNT];
+};
+
+void run_seed(const struct run_options *options, struct run_result *ret_result);
+
+#endif
