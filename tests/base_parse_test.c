@@ -407,25 +407,31 @@ static int days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* Counts days by stepping through the calendar, the slow way that cannot be wrong. */
+static void assert_day(int year, int month, int day, int64_t expected_us)
+{
+    char text[TIME_TEXT_MAX], back[TIME_TEXT_MAX];
+    struct wall_time time = { 0 };
+    snprintf(text, sizeof text, "%04d-%02d-%02dT00:00:00.000Z", year % 10000, month % 100,
+             day % 100);
+    if (parse_time(view_of(text), &time, NULL) != HF_OK || time.us != expected_us)
+        fail_msg("%s became %lld", text, (long long)time.us);
+    if (strcmp(time_text(time, back), text) != 0)
+        fail_msg("%s was printed as %s", text, back);
+}
+
+/* Counts days by stepping through the calendar, the slow way that cannot be wrong: every day of
+ * one cycle of 400 years, the first and last of each month in the others. */
 static void every_day_of_the_calendar_is_right(void **state)
 {
     (void)state;
     const int64_t day_us = INT64_C(86400) * 1000000;
-    int64_t expected = INT64_C(-62135596800) * 1000000;
+    int64_t expected_us = INT64_C(-62135596800) * 1000000;
     for (int year = 1; year <= 9999; year++) {
         for (int month = 1; month <= 12; month++) {
-            for (int day = 1; day <= days_in_month(year, month); day++) {
-                char text[TIME_TEXT_MAX], back[TIME_TEXT_MAX];
-                struct wall_time time = { 0 };
-                snprintf(text, sizeof text, "%04d-%02d-%02dT00:00:00.000Z", year % 10000,
-                         month % 100, day % 100);
-                if (parse_time(view_of(text), &time, NULL) != HF_OK || time.us != expected)
-                    fail_msg("%s became %lld", text, (long long)time.us);
-                if (strcmp(time_text(time, back), text) != 0)
-                    fail_msg("%s was printed as %s", text, back);
-                expected += day_us;
-            }
+            int last = days_in_month(year, month);
+            for (int day = 1; day <= last; day++, expected_us += day_us)
+                if ((year > 1800 && year <= 2200) || day == 1 || day == last)
+                    assert_day(year, month, day, expected_us);
         }
     }
 }
@@ -624,7 +630,7 @@ int main(void)
         IT("a printed size is right to a tenth and below 1,024", sizes_print_for_people),
         IT("times are read with fractions, zones and leap seconds", times_are_read),
         IT("a time with anything odd in it is refused", times_are_read_strictly),
-        IT("every day of the years 1 to 9999 is right", every_day_of_the_calendar_is_right),
+        IT("the days of the years 1 to 9999 are right", every_day_of_the_calendar_is_right),
         IT("a printed time reads back as the same millisecond", times_print_and_read_back),
         IT("bytes print as lower-case hexadecimal", bytes_print_as_hexadecimal),
         IT("hexadecimal digits are read in either case, and nothing else is",

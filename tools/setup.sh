@@ -1,30 +1,51 @@
 #!/bin/sh
-# setup.sh build|test|cross : install the Debian 12 packages a tier needs, and only the missing ones.
+# setup.sh build|test|cross : install the Debian 12 packages a tier needs, and only the missing
+# ones.
 #
-# Asks nothing. Does nothing when everything is there. When it may not install (not root, no
-# sudo without a password) it prints the one line to type and fails.
+# Asks nothing. Does nothing when everything is there. When it may not install (not root, no sudo
+# without a password) it prints the one line to type and fails. Needs a shell, dpkg and apt only.
 set -eu
 
-build="gcc libc6-dev meson ninja-build pkg-config libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev"
-test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev python3 git sqlite3"
-cross="gcc-x86-64-linux-gnu libc6-dev-amd64-cross qemu-user-static"
+build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxhash-dev
+	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev"
+test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
+	procps strace"
+cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
-*) echo "usage: setup.sh build|test|cross" >&2; exit 2 ;;
+*)
+	echo "usage: setup.sh build|test|cross" >&2
+	exit 2
+	;;
 esac
+# shellcheck disable=SC2086
+set -- $wanted
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "setup: this is not a Debian system; install the equivalents of: $wanted" >&2
-	exit 1
+	echo "setup: this is not a Debian system; where the tools are there all the same, go on" >&2
+	for tool in cc meson ninja pkg-config python3; do
+		if ! command -v "$tool" >/dev/null; then
+			echo "setup: $tool is missing; install the equivalents of: $*" >&2
+			exit 1
+		fi
+	done
+	exit 0
 fi
 
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null || :)
 missing=
-for package in $wanted; do
-	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || :)
-	[ "$state" = installed ] || missing="$missing $package"
+for package in "$@"; do
+	case "
+$installed
+" in
+	*"
+$package installed
+"*) ;;
+	*) missing="$missing $package" ;;
+	esac
 done
 [ -n "$missing" ] || exit 0
 
@@ -37,8 +58,19 @@ if [ "$(id -u)" -ne 0 ]; then
 	fi
 	as_root="sudo -n"
 fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+	if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+		-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >"$log" 2>&1; then
+		tail -n 30 "$log" >&2
+		echo "setup: apt-get $1 failed" >&2
+		exit 1
+	fi
+}
+
 echo "setup: installing$missing"
-export DEBIAN_FRONTEND=noninteractive
-$as_root apt-get update -qq
+apt update
 # shellcheck disable=SC2086
-$as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+apt install --no-install-recommends $missing

@@ -1,0 +1,15 @@
+/* fuzz_sqlite_name.c: the name of a large object's file, as a damaged database may give it:
+ * what is taken for a name can be nothing but one entry of the folder of large objects. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "fuzz.h"
+#include "store/sqlite_files.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bool expected = size == LARGE_NAME_SIZE - 1;
+    for (size_t i = 0; expected && i < size; i++)
+        expected = hex_digit((char)data[i]) >= 0;
+    check(large_name_is_good((struct view){ (const char *)data, size }) == expected);
+    return 0;
+}

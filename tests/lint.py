@@ -1,0 +1,539 @@
+#!/usr/bin/env python3
+"""lint.py: the rules of this tree that a program can check, one TAP line for each.
+
+    lint.py [ROOT]
+
+The tables on top are the rules; what follows reads the C just well enough to apply them. A new
+folder, header or call is added to a table here, on purpose. tests/lint_test.py breaks every rule
+once in a scratch tree and sees it found.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# ---- The rules, as tables ---------------------------------------------------------------------
+
+# docs/design.md section 2: what a folder of src/ may include, besides itself and whatever those
+# may include.
+MAY_USE = {
+    "base": [],
+    "env": ["base"],
+    "store": ["env"],
+    "doc": ["store"],
+    "lease": ["base"],
+    "lock": ["doc", "lease"],
+    "elect": ["doc", "lease"],
+    "key": ["lock"],
+    "merge": ["env"],
+    "compact": ["lock", "elect", "merge"],
+    "index": ["lock", "merge"],
+    "sweep": ["key", "compact", "index"],
+    "serve": ["sweep"],
+    "client": ["base", "env"],
+    "cli": ["serve", "client"],
+    "sim": ["serve", "client"],
+}
+
+# Layers of the library, which returns instead of printing, exiting or catching signals.
+PROGRAM_LAYERS = {"cli", "sim"}
+
+# Test code: free of layers, and allowed to read clocks or start processes. Only a benchmark,
+# which proves nothing, may also sleep.
+TEST_FOLDERS = {"tests", "fuzz", "bench"}
+
+# System headers that any layer may include, and those that belong to some.
+PLAIN_HEADERS = set("""assert ctype errno inttypes limits stdalign stdarg stdatomic stdbool stddef
+    stdint stdio stdlib string""".split())
+FILE_HEADERS = """dirent fcntl ftw sys/file sys/inotify sys/ioctl sys/mman sys/param sys/stat
+    sys/statfs sys/statvfs sys/syscall sys/types sys/uio sys/vfs sys/xattr unistd linux/fs
+    linux/magic linux/openat2""".split()
+NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
+HEADERS = {
+    "base": ["asm/hwcap", "jansson", "openssl/evp", "openssl/sha", "sys/auxv", "xxhash"],
+    "env": ["fcntl", "pthread", "sys/random", "time", "unistd"],
+    "store": FILE_HEADERS + NETWORK_HEADERS + [
+        "curl/curl", "expat", "jansson", "libgen", "openssl/crypto", "openssl/evp",
+        "openssl/hmac", "sqlite3", "strings", "xxhash"],
+    "cli": FILE_HEADERS + ["getopt", "jansson", "signal", "strings", "sys/wait", "termios"],
+    "sim": FILE_HEADERS + ["dlfcn", "getopt", "jansson", "setjmp", "signal", "ucontext",
+                           "sanitizer/asan_interface", "sanitizer/common_interface_defs",
+                           "sanitizer/tsan_interface"],
+}
+
+# Calls and where they may stand.
+BANNED = [
+    # (why, names or prefixes ending in *, layers that may, test folders may)
+    ("reads a clock; use env_now or env_wall",
+     "clock_gettime gettimeofday time clock timespec_get localtime localtime_r gmtime gmtime_r "
+     "mktime timegm", {"env"}, True),
+    ("sleeps; use env_sleep or env_cond_wait_until",
+     "sleep usleep nanosleep clock_nanosleep", {"env", "bench"}, False),
+    ("draws randomness; use env_random",
+     "rand srand rand_r random srandom random_r drand48 lrand48 getrandom getentropy "
+     "arc4random arc4random_buf arc4random_uniform RAND_bytes RAND_priv_bytes sqlite3_randomness",
+     {"env"}, False),
+    ("is a thread or a lock of its own; use env_task_start, env_mutex, env_cond",
+     "pthread_* thrd_* mtx_* cnd_* sem_init sem_wait sem_post", {"env"}, True),
+    ("goes around the seam; take the env that was handed down",
+     "env_real", {"env", "cli"}, True),
+    ("has no bound or no way to report an error",
+     "strcpy strcat sprintf vsprintf gets strncpy strncat stpcpy atoi atol atoll atof strtok "
+     "strtok_r alloca tmpnam mktemp asctime ctime", set(), False),
+    ("takes less strict text than base/parse.h",
+     "strtol strtoul strtoll strtoull strtod strtof strtold sscanf fscanf scanf", set(), True),
+    ("shares its answer between threads; use strerror_r",
+     "strerror", {"cli", "sim"}, True),
+    ("changes what the caller's program does with signals",
+     "signal sigaction sigprocmask sigaltstack", {"cli", "sim"}, True),
+    ("jumps between functions", "setjmp longjmp _setjmp _longjmp sigsetjmp siglongjmp",
+     {"sim"}, True),
+    ("ends or speaks for the program; return a status",
+     "exit _exit _Exit quick_exit atexit abort printf vprintf fprintf vfprintf dprintf puts "
+     "fputs putchar putc fputc perror syslog err errx warn warnx",
+     PROGRAM_LAYERS, True),
+    ("touches files; only stores and the program do",
+     "open open64 openat creat fopen fdopen freopen unlink unlinkat rename renameat renameat2 "
+     "link linkat symlink symlinkat remove mkdir mkdirat rmdir truncate ftruncate fsync "
+     "fdatasync syncfs sync opendir fdopendir mkstemp mkostemp mkdtemp",
+     {"store", "cli", "sim", "merge"}, True),
+    ("starts a process", "fork vfork system popen posix_spawn posix_spawnp execv execve execvp "
+     "execvpe execl execlp execle", {"cli", "merge", "sim"}, True),
+    ("opens a socket", "socket connect bind listen accept accept4 getaddrinfo",
+     {"store", "serve", "client"}, True),
+]
+BANNED_WORDS = [
+    ("is thread-local state, which two fibers of one thread would share",
+     ["_Thread_local", "thread_local", "__thread"]),
+]
+
+# A file that is the one place for something.
+EXCEPTIONS = {
+    "src/base/check.c": {"fprintf", "abort"},
+    "src/env/real.c": {"open"},
+    "sim/main.c": {"clock_gettime", "time.h"},  # how fast it was, told at the end
+}
+
+LINES_OF_FILE_MAX = 800
+LINES_OF_FUNCTION_MAX = 70
+COLUMNS_MAX = 100  # clang-format keeps to 96 where it can
+
+CLANG_FORMAT_MAJOR = "14"
+
+# Packages of tools/setup.sh that bring a dependency of meson.build.
+PACKAGE_OF = {
+    "threads": "libc6-dev", "jansson": "libjansson-dev", "libxxhash": "libxxhash-dev",
+    "libcrypto": "libssl-dev", "openssl": "libssl-dev", "sqlite3": "libsqlite3-dev",
+    "libcurl": "libcurl4-openssl-dev", "expat": "libexpat1-dev", "cmocka": "libcmocka-dev",
+    "zlib": "zlib1g-dev", "libzstd": "libzstd-dev", "dl": "libc6-dev", "rt": "libc6-dev",
+}
+
+# ---- Reading the tree ---------------------------------------------------------------------------
+
+SKIPPED_FOLDERS = {"node_modules", "__pycache__", "corpus", ".git", "seeds", "evidence"}
+TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "tools", "docs", ".ci",
+                "packaging", "man"]
+TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in")
+
+
+def strip_c(text):
+    """The text with comments, strings and character constants blanked, positions kept."""
+    out = list(text)
+    i, size = 0, len(text)
+
+    def blank(start, end):
+        for k in range(start, min(end, size)):
+            if out[k] != "\n":
+                out[k] = " "
+
+    while i < size:
+        two = text[i:i + 2]
+        if two == "/*":
+            end = text.find("*/", i + 2)
+            end = size if end < 0 else end + 2
+            blank(i, end)
+            i = end
+        elif two == "//":
+            end = i
+            while end < size and not (text[end] == "\n" and text[end - 1] != "\\"):
+                end += 1
+            blank(i, end)
+            i = end
+        elif text[i] in "\"'":
+            end = i + 1
+            while end < size and text[end] != text[i] and text[end] != "\n":
+                end += 2 if text[end] == "\\" else 1
+            blank(i + 1, end)
+            i = end + 1
+        else:
+            i += 1
+    return "".join(out)
+
+
+def blank_directives(code):
+    """Stripped code without preprocessor lines: their braces need not match."""
+    lines, inside = [], False
+    for line in code.split("\n"):
+        directive = inside or line.lstrip().startswith("#")
+        inside = directive and line.endswith("\\")
+        lines.append(" " * len(line) if directive else line)
+    return "\n".join(lines)
+
+
+class CFile:
+    def __init__(self, root, path):
+        self.path = path
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            self.text = file.read()
+        self.code = strip_c(self.text)
+        parts = path.split("/")
+        self.top = parts[0]
+        self.layer = parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
+
+    def line_of(self, position):
+        return self.text.count("\n", 0, position) + 1
+
+    def at(self, position, message):
+        return "%s:%d: %s" % (self.path, self.line_of(position), message)
+
+    def includes(self):
+        for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', self.text,
+                                 re.M):
+            if self.code[match.start():match.end()].lstrip().startswith("#"):
+                yield match.start(), match.group(1) == "<", match.group(2)
+
+    def functions(self):
+        """(name, start, end) of each function body with its head, by matching braces."""
+        code = blank_directives(self.code)
+        depth, head, body = 0, 0, None
+        for match in re.finditer(r"[{};]", code):
+            mark, position = match.group(), match.start()
+            if mark == "{":
+                if depth == 0 and code[head:position].rstrip().endswith(")"):
+                    body = head
+                depth += 1
+            elif mark == "}":
+                depth -= 1
+                if depth == 0 and body is not None:
+                    start = body + len(code[body:]) - len(code[body:].lstrip())
+                    name = re.search(r"(\w+)\s*\(", code[start:])
+                    yield name.group(1), start, position + 1
+                    body = None
+            if depth == 0:
+                head = position + 1
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.paths = sorted(self.walk())
+        self.c_files = [CFile(root, path) for path in self.paths
+                        if path.endswith((".c", ".h")) and not path.startswith("docs/")]
+
+    def walk(self):
+        for name in os.listdir(self.root):
+            if os.path.isfile(os.path.join(self.root, name)):
+                yield name
+        for top in TEXT_FOLDERS:
+            for folder, folders, names in os.walk(os.path.join(self.root, top)):
+                folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
+                for name in names:
+                    yield os.path.relpath(os.path.join(folder, name), self.root)
+
+    def layers(self):
+        return [file for file in self.c_files if file.top in ("src", "sim")]
+
+    def text_files(self):
+        for path in self.paths:
+            name = os.path.basename(path)
+            if name.endswith(TEXT_ENDINGS) or "." not in name.lstrip("."):
+                try:
+                    yield path, self.read(path)
+                except UnicodeDecodeError:
+                    pass
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return file.read()
+
+    def has(self, path):
+        return os.path.exists(os.path.join(self.root, path))
+
+
+class Skip(Exception):
+    pass
+
+
+# ---- The checks: each yields one line for each violation ----------------------------------------
+
+def reachable(layer):
+    seen, todo = set(), [layer]
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += MAY_USE[one]
+    return seen
+
+
+def check_layers_known(tree):
+    for file in tree.layers():
+        if file.layer not in MAY_USE:
+            yield "%s: '%s' is not in the table of layers" % (file.path, file.layer)
+
+
+def check_layering(tree):
+    for file in tree.layers():
+        if file.layer not in MAY_USE:
+            continue
+        allowed = reachable(file.layer)
+        for position, is_system, name in file.includes():
+            if is_system or name == "holdfast.h":
+                continue
+            folder = name.split("/")[0] if "/" in name else file.layer
+            if folder not in allowed or (folder == "sim" and file.layer != "sim"):
+                yield file.at(position, 'src/%s may not use "%s"' % (file.layer, name))
+
+
+def check_public_header(tree):
+    for file in tree.c_files:
+        if file.top == "include":
+            for position, _, name in file.includes():
+                yield file.at(position, "the public header stands alone, without <%s>" % name)
+
+
+def check_system_headers(tree):
+    for file in tree.layers():
+        allowed = PLAIN_HEADERS | set(HEADERS.get(file.layer, []))
+        excepted = EXCEPTIONS.get(file.path, set())
+        for position, is_system, name in file.includes():
+            if is_system and name[:-2] not in allowed and name not in excepted:
+                yield file.at(position, "src/%s may not include <%s>" % (file.layer, name))
+
+
+def banned_pattern(names):
+    words = [re.escape(name[:-1]) + r"\w+" if name.endswith("*") else re.escape(name)
+             for name in names.split()]
+    return re.compile(r"(?<![\w.>])(?:%s)(?=\s*\()|(?<=[^-]>)(?:%s)(?=\s*\()"
+                      % ("|".join(words), "|".join(words)))
+
+
+def check_banned_calls(tree):
+    rules = [(why, banned_pattern(names), layers, tests) for why, names, layers, tests in BANNED]
+    for file in tree.c_files:
+        excepted = EXCEPTIONS.get(file.path, set())
+        code = blank_directives(file.code)
+        for why, pattern, layers, tests_may in rules:
+            if file.layer in layers or (file.top in TEST_FOLDERS and tests_may):
+                continue
+            for match in pattern.finditer(code):
+                if match.group() not in excepted:
+                    yield file.at(match.start(), "%s() %s" % (match.group(), why))
+
+
+def check_banned_words(tree):
+    for file in tree.c_files:
+        for why, words in BANNED_WORDS:
+            for match in re.finditer(r"\b(?:%s)\b" % "|".join(words), file.code):
+                yield file.at(match.start(), "%s %s" % (match.group(), why))
+
+
+def check_goto(tree):
+    for file in tree.c_files:
+        for _, start, end in file.functions():
+            body = file.code[start:end]
+            labels = {match.group(1): match.start()
+                      for match in re.finditer(r"(?:^|[;{}])\s*(\w+)\s*:(?!:)", body, re.M)}
+            for match in re.finditer(r"\bgoto\s+(\w+)", body):
+                if labels.get(match.group(1), len(body)) < match.start():
+                    yield file.at(start + match.start(), "goto %s goes back" % match.group(1))
+
+
+def check_file_length(tree):
+    for file in tree.c_files:
+        lines = file.text.count("\n")
+        if lines > LINES_OF_FILE_MAX:
+            yield "%s: %d lines" % (file.path, lines)
+
+
+def check_function_length(tree):
+    for file in tree.c_files:
+        for name, start, end in file.functions():
+            lines = file.text.count("\n", start, end) + 1
+            is_table = name == "main" and file.top in TEST_FOLDERS
+            if lines > LINES_OF_FUNCTION_MAX and not is_table:
+                yield file.at(start, "%s has %d lines" % (name, lines))
+
+
+def check_columns(tree):
+    for file in tree.c_files:
+        for number, line in enumerate(file.text.split("\n"), 1):
+            if len(line) > COLUMNS_MAX:
+                yield "%s:%d: %d columns" % (file.path, number, len(line))
+
+
+def check_whitespace(tree):
+    for path, text in tree.text_files():
+        if text and not text.endswith("\n"):
+            yield "%s: no newline at the end" % path
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                yield "%s:%d: white space at the end" % (path, number)
+
+
+def check_format(tree):
+    if not shutil.which("clang-format"):
+        raise Skip("there is no clang-format")
+    version = subprocess.run(["clang-format", "--version"], stdout=subprocess.PIPE, text=True)
+    major = re.search(r"version (\d+)", version.stdout).group(1)
+    if major != CLANG_FORMAT_MAJOR:
+        raise Skip("clang-format %s formats otherwise than %s" % (major, CLANG_FORMAT_MAJOR))
+    names = [file.path for file in tree.c_files]
+    if not names:
+        return
+    run = subprocess.run(["clang-format", "--dry-run", "--style=file"] + names,
+                         cwd=tree.root, stderr=subprocess.PIPE, text=True)
+    seen = set()
+    for line in run.stderr.splitlines():
+        match = re.match(r"(\S+?):(\d+):\d+: (?:warning|error):", line)
+        if match and match.group(1) not in seen:
+            seen.add(match.group(1))
+            yield "%s:%s: not as clang-format would have it" % match.groups()
+    if run.returncode and not seen:
+        yield "clang-format failed: %s" % run.stderr.strip()[:200]
+
+
+def check_first_comment(tree):
+    for file in tree.c_files:
+        if file.text.startswith("/*"):
+            continue
+        header = file.path[:-2] + ".h"
+        if file.path.endswith(".c") and tree.has(header):
+            continue
+        yield "%s: its first comment should say what it is for" % file.path
+
+
+def check_compiled(tree):
+    if not tree.has("src/meson.build"):
+        return
+    listed = tree.read("src/meson.build")
+    for file in tree.c_files:
+        if file.top == "src" and file.path.endswith(".c"):
+            inside = file.path[len("src/"):]
+            own = "src/%s/meson.build" % file.layer
+            named = inside in listed or (tree.has(own) and
+                                         os.path.basename(inside) in tree.read(own))
+            if not named:
+                yield "%s: compiled by nobody" % file.path
+
+
+def check_paths(tree):
+    pattern = re.compile(r"(?<![\w.~}\"*-])/(?:work|home|root|Users)/|\.\./" + "shared")
+    for path, text in tree.text_files():
+        if os.path.basename(path) in ("lint.py", "lint_test.py"):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if pattern.search(line):
+                yield "%s:%d: names a place of one machine: %s" % (path, number, line.strip())
+
+
+def check_citations(tree):
+    design = tree.read("docs/design.md") if tree.has("docs/design.md") else ""
+    sections = set(re.findall(r"^## (\d+)\.", design, re.M))
+    for path, text in tree.text_files():
+        if os.path.basename(path) in ("lint.py", "lint_test.py"):
+            continue
+        joined = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)
+        for number in re.findall(r"design\.md,? section (\d+)", joined):
+            if number not in sections:
+                yield "%s: cites docs/design.md section %s, which is not there" % (path, number)
+
+
+def check_packages(tree):
+    if not tree.has("tools/setup.sh"):
+        return
+    setup = set(re.findall(r"[\w.+-]+", tree.read("tools/setup.sh")))
+    for path in tree.paths:
+        if os.path.basename(path) != "meson.build":
+            continue
+        for name in re.findall(r"\bdependency\('([^']+)'", tree.read(path)):
+            package = PACKAGE_OF.get(name)
+            if package is None:
+                yield "%s: no package is known for dependency('%s')" % (path, name)
+            elif package not in setup:
+                yield "tools/setup.sh: %s is missing, for dependency('%s')" % (package, name)
+
+
+def check_exports(tree):
+    build = os.environ.get("HOLDFAST_BUILD")
+    if not build:
+        raise Skip("run outside of a build")
+    libraries = [os.path.join(folder, name) for folder, _, names in os.walk(build)
+                 for name in names if re.match(r"libholdfast\.so(\.[\d.]+)?$", name)]
+    if not libraries:
+        if tree.has("src/meson.build") and "shared_library" in tree.read("src/meson.build"):
+            yield "the shared library was not built"
+        return
+    nm = subprocess.run(["nm", "-D", "--defined-only", libraries[0]], stdout=subprocess.PIPE,
+                        text=True, check=True)
+    yield from judge_exports(tree.read("include/holdfast.h"), nm.stdout)
+
+
+def judge_exports(header, listing):
+    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines() if line.strip()}
+    declared = set(re.findall(r"\b(hf_\w+)\s*\(", " ".join(
+        re.findall(r"HF_API[^;]*;", strip_c(header)))))
+    for name in sorted(exported):
+        if not name.startswith("hf_"):
+            yield "the shared library exports %s" % name
+    for name in sorted(declared - exported):
+        yield "the shared library does not export %s" % name
+
+
+RULES = [
+    ("every folder of src is a layer of the table", check_layers_known),
+    ("a layer includes only what lies below it", check_layering),
+    ("the public header includes nothing", check_public_header),
+    ("a layer includes only the system headers that are its business", check_system_headers),
+    ("no layer calls what belongs to another, and nobody what is unsafe", check_banned_calls),
+    ("there is no thread-local state", check_banned_words),
+    ("goto only goes forward", check_goto),
+    ("no file is longer than %d lines" % LINES_OF_FILE_MAX, check_file_length),
+    ("no function is longer than %d lines" % LINES_OF_FUNCTION_MAX, check_function_length),
+    ("no line is wider than %d columns" % COLUMNS_MAX, check_columns),
+    ("no line ends in white space, every file ends in a newline", check_whitespace),
+    ("all C is as clang-format would have it", check_format),
+    ("every file begins by saying what it is for", check_first_comment),
+    ("every C file of src is compiled", check_compiled),
+    ("no file names a place of one machine", check_paths),
+    ("every section that is cited exists", check_citations),
+    ("setup installs the package of every dependency", check_packages),
+    ("the shared library exports the public header and nothing else", check_exports),
+]
+
+
+def main(arguments):
+    root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
+    tree = Tree(os.path.abspath(root))
+    if not tree.c_files:
+        print("Bail out! there is no C file under %s" % root)
+        return 1
+    print("1..%d" % len(RULES))
+    failed = False
+    for number, (sentence, rule) in enumerate(RULES, 1):
+        try:
+            violations = list(rule(tree))
+        except Skip as reason:
+            print("ok %d - %s # SKIP %s" % (number, sentence, reason))
+            continue
+        failed = failed or bool(violations)
+        print("%s %d - %s" % ("not ok" if violations else "ok", number, sentence))
+        for violation in violations:
+            print("# " + violation)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

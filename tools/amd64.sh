@@ -1,0 +1,114 @@
+#!/bin/sh
+# amd64.sh : build for amd64 on another kind of machine, and run the unit tests and the program
+# under qemu-user.
+#
+# The amd64 packages go into a folder of their own, so the packages of this system stay as they
+# are, and no foreign architecture is added to it.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ "$(uname -m)" = x86_64 ]; then
+	echo "amd64: this is an amd64 machine; make test does it all"
+	exit 0
+fi
+sh tools/setup.sh test
+sh tools/setup.sh cross
+
+root=$PWD/build-amd64/root
+packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
+	libcurl4-openssl-dev libexpat1-dev libcmocka-dev"
+
+# A package system with nothing in it, so that apt fetches all that the packages need.
+fetch_packages() {
+	state=$PWD/build-amd64/apt
+	mkdir -p "$state/lists/partial" "$state/archives/partial" "$root"
+	: >"$state/status"
+	apt_private() {
+		apt-get -q -y -o APT::Architecture=amd64 -o APT::Architectures::=amd64 \
+			-o Dir::State="$state" -o Dir::State::status="$state/status" \
+			-o Dir::Cache="$state" -o Debug::NoLocking=1 -o APT::Sandbox::User=root \
+			-o Acquire::Retries=3 "$@" >"$state/log" 2>&1 || {
+			tail -n 20 "$state/log" >&2
+			echo "amd64: apt-get $1 failed" >&2
+			exit 1
+		}
+	}
+	echo "amd64: fetching packages"
+	apt_private update
+	# shellcheck disable=SC2086
+	apt_private install --download-only --no-install-recommends $packages
+	for top in bin sbin lib lib64; do
+		mkdir -p "$root/usr/$top"
+		[ -e "$root/$top" ] || ln -s "usr/$top" "$root/$top"
+	done
+	for package in "$state"/archives/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root"
+	done
+	# Links that start at the root of the file system start at this one.
+	find "$root" -type l -lname '/*' | while read -r link; do
+		ln -sfn "$root$(readlink "$link")" "$link"
+	done
+	touch "$root/.complete"
+}
+
+write_cross_file() {
+	cat >build-amd64/cross.ini <<END
+[binaries]
+c = 'x86_64-linux-gnu-gcc'
+ar = 'x86_64-linux-gnu-ar'
+strip = 'x86_64-linux-gnu-strip'
+objcopy = 'x86_64-linux-gnu-objcopy'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-x86_64-static', '-L', '$root', '-cpu', 'max']
+
+[built-in options]
+c_args = ['--sysroot=$root']
+c_link_args = ['--sysroot=$root']
+
+[properties]
+sys_root = '$root'
+pkg_config_libdir = '$root/usr/lib/x86_64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig'
+
+[host_machine]
+system = 'linux'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+}
+
+[ -f "$root/.complete" ] || fetch_packages
+build=build-amd64/build
+if [ ! -f "$build/build.ninja" ]; then
+	write_cross_file
+	meson setup "$build" --cross-file build-amd64/cross.ini
+fi
+ninja -C "$build"
+
+echo "amd64: unit tests under qemu"
+status=0
+meson test -C "$build" --no-rebuild --timeout-multiplier 10 --print-errorlogs \
+	base_test base_parse_test map_test json_test || status=1
+
+echo "amd64: the program under qemu"
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+holdfast() {
+	qemu-x86_64-static -L "$root" -cpu max "$build/src/cli/holdfast" "$@"
+}
+echo "hello from amd64" >"$place/body"
+for store in "sqlite:$place/a.db" "dir:$place/dir"; do
+	holdfast --store "$store" store put --if-absent greeting "$place/body"
+	[ "$(holdfast --store "$store" store get greeting)" = "hello from amd64" ] || status=1
+	holdfast --store "$store" store ls
+done
+holdfast version
+if [ -x build/sim/holdfast-sim ]; then
+	echo "amd64: the simulator tells the same story as on this machine"
+	here=$(build/sim/holdfast-sim --seed 7 --hash)
+	there=$(qemu-x86_64-static -L "$root" -cpu max "$build/sim/holdfast-sim" --seed 7 --hash)
+	echo "  $here"
+	[ "$here" = "$there" ] || status=1
+fi
+[ "$status" -eq 0 ] && echo "amd64: passed" || echo "amd64: failed"
+exit "$status"

@@ -1,0 +1,37 @@
+#!/bin/sh
+# fuzz.sh BUILD SECONDS : run every fuzzer of a build folder for some seconds on its corpus, then
+# add to the corpus what reaches new code, as few and as small inputs as do. A crash leaves its
+# input in fuzz/crashes and ends with failure.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+seconds=$2
+workers=$(nproc)
+failed=
+
+for fuzzer in "$build"/fuzz/fuzz_*; do
+	[ -f "$fuzzer" ] && [ -x "$fuzzer" ] || continue
+	name=${fuzzer##*/fuzz_}
+	corpus=fuzz/corpus/$name
+	mkdir -p "$corpus" fuzz/crashes
+	grown=$(mktemp -d)
+	before=$(find "$corpus" -type f | wc -l)
+	echo "== $name: $seconds s on $before inputs"
+	cp "$corpus"/* "$grown"/ 2>/dev/null || :
+	log=$grown.log
+	if ! UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 "$fuzzer" \
+		-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+		-fork="$workers" -ignore_crashes=0 -print_final_stats=1 \
+		-artifact_prefix="fuzz/crashes/$name-" "$grown" >"$log" 2>&1; then
+		tail -n 40 "$log"
+		echo "fuzz: $name failed; its input is in fuzz/crashes"
+		failed=yes
+	else
+		grep -E 'cov:' "$log" | tail -n 1 || :
+		"$fuzzer" -merge=1 -max_len=4096 "$corpus" "$grown" >/dev/null 2>&1
+		echo "   $(find "$corpus" -type f | wc -l) inputs now"
+	fi
+	rm -rf "$grown" "$log"
+done
+rmdir fuzz/crashes 2>/dev/null || :
+[ -z "$failed" ]
