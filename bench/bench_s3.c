@@ -1,0 +1,602 @@
+/* bench_s3.c: what the s3 store must show, on a real Ceph gateway on loopback.
+ *
+ *   put      puts of 1 KiB on one connection, against bare libcurl sending the same signed puts
+ *   many     64 puts at once by store_put_many, against 64 threads with a handle each
+ *   sign     the time that signing a put takes
+ *   list     100,000 keys listed, against bare libcurl fetching the same pages
+ *   stream   the memory that put_file and get_file of 1 GiB need
+ *
+ * Starts its own cluster with SERVERS/ceph-up (--servers=, default tests/servers) in a new
+ * folder below $TMPDIR or /tmp, and stops it. */
+#include "base/hash.h"
+#include "bench.h"
+#include "store/s3_sign.h"
+#include "store/store.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BUCKET       "holdfast-test"
+#define ACCESS_KEY   "holdfast-access"
+#define SECRET_KEY   "holdfast-secret"
+#define BODY_BYTES   1024
+#define MANY         64
+#define LIST_KEYS    100000
+#define STREAM_BYTES GIB
+
+static const char *servers = "tests/servers";
+static pid_t owner; /* the process that started the cluster */
+static char folder[512];
+static char host[128];
+static char store_url[256];
+
+static double now_s(void)
+{
+    return (double)env_now(env_real()).us / 1e6;
+}
+
+/* ---- The cluster --------------------------------------------------------------------------
+ */
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *walk)
+{
+    (void)st;
+    (void)flag;
+    (void)walk;
+    return remove(path);
+}
+
+static void stop_cluster(void);
+
+static void start_cluster(void)
+{
+    const char *parent = getenv("TMPDIR");
+    char path[600], endpoint[100] = "";
+    snprintf(folder, sizeof folder, "%s/holdfast-bench-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder))
+        bench_die("mkdtemp: %s", strerror(errno));
+    owner = getpid();
+    atexit(stop_cluster);
+    char command[1200];
+    snprintf(command, sizeof command, "'%s/ceph-up' '%s/ceph'", servers, folder);
+    if (system(command) != 0)
+        bench_die("%s failed", command);
+    snprintf(path, sizeof path, "%s/ceph/endpoint-1", folder);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%99s", endpoint) != 1)
+        bench_die("no endpoint in %s", path);
+    fclose(file);
+    snprintf(host, sizeof host, "%s", endpoint + strlen("http://"));
+    snprintf(store_url, sizeof store_url, "s3://" BUCKET "?endpoint=%s&etag=bare", endpoint);
+    setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY, 1);
+    setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY, 1);
+}
+
+/* At exit, so that a benchmark that dies leaves no daemons. */
+static void stop_cluster(void)
+{
+    if (getpid() != owner)
+        return;
+    char command[1200];
+    snprintf(command, sizeof command, "'%s/ceph-down' '%s/ceph'", servers, folder);
+    if (system(command) != 0)
+        fprintf(stderr, "bench: %s failed\n", command);
+    nftw(folder, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct store *open_store(const char *parameters)
+{
+    char url[400];
+    struct store *store;
+    struct error error;
+    snprintf(url, sizeof url, "%s%s", store_url, parameters);
+    if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
+        bench_die("%s", error.why);
+    return store;
+}
+
+/* ---- Bare libcurl -------------------------------------------------------------------------
+ */
+
+/* One handle that signs and sends as the store does, with nothing around it. */
+struct bare {
+    CURL *handle;
+    struct s3_signing_key key;
+    char day[S3_DAY_SIZE + 1];
+    struct view body;
+    size_t sent;
+    struct buffer reply;
+};
+
+static size_t bare_read(char *to, size_t size, size_t count, void *argument)
+{
+    struct bare *bare = argument;
+    struct view left = view_first(view_from(bare->body, bare->sent), size * count);
+    memcpy(to, left.data, left.size);
+    bare->sent += left.size;
+    return left.size;
+}
+
+static size_t bare_write(char *from, size_t size, size_t count, void *argument)
+{
+    struct bare *bare = argument;
+    return buffer_append(&bare->reply, (struct view){ from, size * count }) ? size * count : 0;
+}
+
+static void bare_open(struct bare *bare)
+{
+    *bare = (struct bare){ .handle = curl_easy_init(), .reply = BUFFER_INIT(8 * MIB) };
+    curl_easy_setopt(bare->handle, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(bare->handle, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(bare->handle, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(bare->handle, CURLOPT_READFUNCTION, bare_read);
+    curl_easy_setopt(bare->handle, CURLOPT_READDATA, bare);
+    curl_easy_setopt(bare->handle, CURLOPT_WRITEFUNCTION, bare_write);
+    curl_easy_setopt(bare->handle, CURLOPT_WRITEDATA, bare);
+}
+
+static void bare_close(struct bare *bare)
+{
+    curl_easy_cleanup(bare->handle);
+    buffer_release(&bare->reply);
+}
+
+static struct curl_slist *add_line(struct curl_slist *lines, const char *name,
+                                   const char *value)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "%s: %s", name, value);
+    return curl_slist_append(lines, line);
+}
+
+/* Signs and sends; `md5` is NULL for a get. Dies on anything but 200. */
+static void bare_send(struct bare *bare, const char *method, const char *path,
+                      const char *query, const char *hash, const char *md5)
+{
+    char date[S3_DATE_SIZE + 1], url[1024];
+    struct buffer authorization = BUFFER_INIT(4096);
+    s3_date_text(env_wall(env_real()), date);
+    if (memcmp(bare->day, date, S3_DAY_SIZE) != 0) {
+        memcpy(bare->day, date, S3_DAY_SIZE);
+        s3_signing_key(VIEW(SECRET_KEY), view_of(bare->day), VIEW("us-east-1"), VIEW("s3"),
+                       &bare->key);
+    }
+    const struct s3_header headers[] = { { VIEW("host"), view_of(host) },
+                                         { VIEW("x-amz-content-sha256"), view_of(hash) },
+                                         { VIEW("x-amz-date"), view_of(date) },
+                                         { VIEW("content-md5"), view_of(md5 ? md5 : "") } };
+    const struct s3_signing signing = { view_of(method), view_of(path),     view_of(query),
+                                        headers,         md5 ? 4 : 3,       view_of(hash),
+                                        view_of(date),   VIEW("us-east-1"), VIEW("s3"),
+                                        VIEW(ACCESS_KEY) };
+    s3_sign(&signing, &bare->key, &authorization);
+    struct curl_slist *lines = curl_slist_append(NULL, "Expect:");
+    lines = add_line(lines, "x-amz-content-sha256", hash);
+    lines = add_line(lines, "x-amz-date", date);
+    lines = md5 ? add_line(lines, "content-md5", md5) : lines;
+    lines = add_line(lines, "Authorization", buffer_text(&authorization));
+    snprintf(url, sizeof url, "http://%s%s%s%s", host, path, query[0] ? "?" : "", query);
+    curl_easy_setopt(bare->handle, CURLOPT_URL, url);
+    curl_easy_setopt(bare->handle, CURLOPT_HTTPHEADER, lines);
+    bare->sent = 0;
+    buffer_clear(&bare->reply);
+    CURLcode code = curl_easy_perform(bare->handle);
+    long status = 0;
+    curl_easy_getinfo(bare->handle, CURLINFO_RESPONSE_CODE, &status);
+    if (code != CURLE_OK || status != 200)
+        bench_die("bare %s: %s, status %ld", method, curl_easy_strerror(code), status);
+    curl_slist_free_all(lines);
+    buffer_release(&authorization);
+}
+
+static void bare_put(struct bare *bare, const char *key, struct view body)
+{
+    char hash[S3_HASH_TEXT_SIZE], md5[S3_MD5_TEXT_SIZE], path[256];
+    snprintf(path, sizeof path, "/" BUCKET "/%s", key);
+    s3_payload_hash(body, hash);
+    s3_content_md5(body, md5);
+    bare->body = body;
+    curl_easy_setopt(bare->handle, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(bare->handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)body.size);
+    bare_send(bare, "PUT", path, "", hash, md5);
+}
+
+/* ---- put ----------------------------------------------------------------------------------
+ */
+
+static void fill_body(char body[BODY_BYTES], unsigned number)
+{
+    memset(body, 'x', BODY_BYTES);
+    snprintf(body, BODY_BYTES, "%u", number);
+}
+
+static double puts_by_store(struct store *store, double seconds)
+{
+    char body[BODY_BYTES], key[32];
+    double start = now_s();
+    unsigned done = 0;
+    for (; now_s() - start < seconds; done++) {
+        fill_body(body, done);
+        snprintf(key, sizeof key, "put-%u", done % 64);
+        struct put_call call = { .key = view_of(key), .body = { body, sizeof body } };
+        if (store_put(store, &call) != HF_OK)
+            bench_die("put: %s", call.error.why);
+    }
+    return done / (now_s() - start);
+}
+
+static double puts_by_libcurl(struct bare *bare, double seconds)
+{
+    char body[BODY_BYTES], key[32];
+    double start = now_s();
+    unsigned done = 0;
+    for (; now_s() - start < seconds; done++) {
+        fill_body(body, done);
+        snprintf(key, sizeof key, "put-%u", done % 64);
+        bare_put(bare, key, (struct view){ body, sizeof body });
+    }
+    return done / (now_s() - start);
+}
+
+static void bench_put(struct bench *bench)
+{
+    struct series ours = { .count = 0 }, theirs = ours;
+    struct store *store = open_store("&connections=1");
+    struct bare bare;
+    bare_open(&bare);
+    puts_by_libcurl(&bare, 0.5);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        series_add(&ours, puts_by_store(store, bench->seconds));
+        series_add(&theirs, puts_by_libcurl(&bare, bench->seconds));
+    }
+    bench_figure(bench, "puts of 1 KiB, one connection, store_put", "puts/s", &ours);
+    bench_figure(bench, "the same by bare libcurl", "puts/s", &theirs);
+    bench_ratio(bench, "store_put / bare libcurl", &ours, &theirs, 1 / 1.1);
+    bare_close(&bare);
+    store_close(store);
+}
+
+/* ---- many ---------------------------------------------------------------------------------
+ */
+
+static char many_keys[MANY][32];
+static char many_bodies[MANY][BODY_BYTES];
+
+static double many_by_store(struct store *store, double seconds)
+{
+    struct put_call calls[MANY];
+    double start = now_s();
+    unsigned done = 0;
+    for (; now_s() - start < seconds; done += MANY) {
+        for (size_t i = 0; i < MANY; i++) {
+            fill_body(many_bodies[i], done);
+            calls[i] = (struct put_call){ .key = view_of(many_keys[i]),
+                                          .body = { many_bodies[i], BODY_BYTES } };
+        }
+        if (store_put_many(store, calls, MANY) != HF_OK)
+            bench_die("put_many failed");
+    }
+    return done / (now_s() - start);
+}
+
+struct putter {
+    pthread_t thread;
+    size_t number;
+    double until;
+    unsigned done;
+};
+
+static void *put_by_thread(void *argument)
+{
+    struct putter *putter = argument;
+    struct bare bare;
+    char body[BODY_BYTES];
+    bare_open(&bare);
+    for (; now_s() < putter->until; putter->done++) {
+        fill_body(body, putter->done);
+        bare_put(&bare, many_keys[putter->number], (struct view){ body, sizeof body });
+    }
+    bare_close(&bare);
+    return NULL;
+}
+
+static double many_by_threads(double seconds)
+{
+    struct putter putters[MANY];
+    double start = now_s();
+    unsigned done = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        putters[i] = (struct putter){ .number = i, .until = start + seconds };
+        if (pthread_create(&putters[i].thread, NULL, put_by_thread, &putters[i]) != 0)
+            bench_die("no thread");
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        pthread_join(putters[i].thread, NULL);
+        done += putters[i].done;
+    }
+    return done / (now_s() - start);
+}
+
+static void bench_many(struct bench *bench)
+{
+    struct series ours = { .count = 0 }, theirs = ours;
+    struct store *store = open_store("&connections=64");
+    for (unsigned i = 0; i < MANY; i++)
+        snprintf(many_keys[i], sizeof many_keys[i], "many-%u", i);
+    many_by_store(store, 0.5);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        series_add(&ours, many_by_store(store, bench->seconds));
+        series_add(&theirs, many_by_threads(bench->seconds));
+    }
+    bench_figure(bench, "64 puts at once by store_put_many", "puts/s", &ours);
+    bench_figure(bench, "64 threads with a libcurl handle each", "puts/s", &theirs);
+    bench_ratio(bench, "store_put_many / 64 threads", &ours, &theirs, 0.9);
+    store_close(store);
+}
+
+/* ---- sign ---------------------------------------------------------------------------------
+ */
+
+static double sign_once_us(void)
+{
+    enum { TIMES = 20000 };
+    const struct s3_header headers[] = {
+        { VIEW("host"), VIEW("bucket.s3.amazonaws.com") },
+        { VIEW("x-amz-content-sha256"), VIEW(S3_EMPTY_PAYLOAD) },
+        { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
+        { VIEW("content-md5"), VIEW("1B2M2Y8AsgTpgAmY7PhCfg==") },
+        { VIEW("if-match"), VIEW("0123456789abcdef") }
+    };
+    struct s3_signing_key key = { { 1 } };
+    struct buffer to = BUFFER_INIT(4096);
+    double start = now_s();
+    for (int i = 0; i < TIMES; i++) {
+        const struct s3_signing signing = { VIEW("PUT"),
+                                            VIEW("/namespace/meta/some-name-of-a-lock.json"),
+                                            VIEW(""),
+                                            headers,
+                                            5,
+                                            VIEW(S3_EMPTY_PAYLOAD),
+                                            VIEW("20130524T000000Z"),
+                                            VIEW("us-east-1"),
+                                            VIEW("s3"),
+                                            VIEW("AKIAIOSFODNN7EXAMPLE") };
+        buffer_clear(&to);
+        if (!s3_sign(&signing, &key, &to))
+            bench_die("signing failed");
+    }
+    double took = now_s() - start;
+    buffer_release(&to);
+    return took / TIMES * 1e6;
+}
+
+static void bench_sign(struct bench *bench)
+{
+    struct series times = { .count = 0 };
+    for (size_t round = 0; round < bench->rounds; round++)
+        series_add(&times, sign_once_us());
+    bench_figure(bench, "signing a put", "us", &times);
+    bench_bar(bench, "signing a put", "us", series_median(&times), 20, /* at_most */ true);
+}
+
+/* ---- list ---------------------------------------------------------------------------------
+ */
+
+static void fill_bucket(struct store *store)
+{
+    struct put_call *calls = calloc(BATCH_MAX, sizeof *calls);
+    char(*keys)[32] = calloc(BATCH_MAX, sizeof *keys);
+    if (!calls || !keys)
+        bench_die("no memory");
+    for (unsigned from = 0; from < LIST_KEYS; from += BATCH_MAX) {
+        for (unsigned i = 0; i < BATCH_MAX; i++) {
+            snprintf(keys[i], sizeof keys[i], "list/key-%08u", from + i);
+            calls[i] = (struct put_call){ .key = view_of(keys[i]), .body = VIEW("x") };
+        }
+        if (store_put_many(store, calls, BATCH_MAX) != HF_OK)
+            bench_die("the keys to list cannot be put");
+    }
+    free(calls);
+    free(keys);
+}
+
+static double list_by_store(struct store *store)
+{
+    char after[64] = "";
+    unsigned seen = 0;
+    bool more = true;
+    double start = now_s();
+    while (more) {
+        struct list_call call = { .prefix = VIEW("list/"), .after = view_of(after) };
+        if (store_list(store, &call) != HF_OK)
+            bench_die("list: %s", call.error.why);
+        seen += (unsigned)call.count;
+        more = call.more;
+        if (call.count > 0)
+            snprintf(after, sizeof after, "%.*s", VIEW_ARGS(call.entries[call.count - 1].key));
+        list_release(&call);
+    }
+    if (seen != LIST_KEYS)
+        bench_die("listed %u keys", seen);
+    return now_s() - start;
+}
+
+/* Fetches the same pages and looks at none of them but for where to go on. */
+static double list_by_libcurl(struct bare *bare)
+{
+    char query[256], after[64] = "";
+    double start = now_s();
+    curl_easy_setopt(bare->handle, CURLOPT_HTTPGET, 1L);
+    for (unsigned page = 1; page <= LIST_KEYS / LIST_PAGE_MAX; page++) {
+        snprintf(query, sizeof query,
+                 "encoding-type=url&list-type=2&max-keys=1000&prefix=list%%2F%s%s",
+                 after[0] ? "&start-after=" : "", after);
+        bare_send(bare, "GET", "/" BUCKET, query, S3_EMPTY_PAYLOAD, NULL);
+        snprintf(after, sizeof after, "list%%2Fkey-%08u", page * LIST_PAGE_MAX - 1);
+    }
+    return now_s() - start;
+}
+
+static void bench_list(struct bench *bench)
+{
+    struct series ours = { .count = 0 }, theirs = ours;
+    struct store *store = open_store("");
+    struct bare bare;
+    bare_open(&bare);
+    fill_bucket(store);
+    list_by_libcurl(&bare);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        series_add(&ours, list_by_store(store) * 1000);
+        series_add(&theirs, list_by_libcurl(&bare) * 1000);
+    }
+    bench_figure(bench, "100,000 keys by store_list", "ms", &ours);
+    bench_figure(bench, "the same pages by bare libcurl", "ms", &theirs);
+    struct series ratios = { .count = 0 };
+    for (size_t i = 0; i < ours.count; i++)
+        series_add(&ratios, ours.values[i] / theirs.values[i]);
+    bench_bar(bench, "store_list / bare libcurl, in time", "x", series_median(&ratios), 1.2,
+              /* at_most */ true);
+    bare_close(&bare);
+    store_close(store);
+}
+
+/* ---- stream -------------------------------------------------------------------------------
+ */
+
+static uint64_t hash_of_file(int fd)
+{
+    char *piece = malloc(MIB);
+    uint64_t hash = 0;
+    ssize_t got;
+    for (off_t at = 0; (got = pread(fd, piece, MIB, at)) > 0; at += got)
+        hash = hash * 31 + hash_xxh3((struct view){ piece, (size_t)got });
+    free(piece);
+    return hash;
+}
+
+static void write_source(int fd)
+{
+    char *piece = malloc(MIB);
+    for (size_t at = 0; at < STREAM_BYTES / MIB; at++) {
+        env_random(env_real(), piece, MIB);
+        if (write(fd, piece, MIB) != (ssize_t)MIB)
+            bench_die("the source cannot be written");
+    }
+    free(piece);
+}
+
+/* In a process of its own, whose memory is measured. */
+static void stream_child(int source, int target, bool conditional)
+{
+    struct store *store = open_store("");
+    struct put_call put = { .key = VIEW("stream"),
+                            .condition = conditional ? if_absent() : (struct condition){ 0 } };
+    struct get_call get = { .key = VIEW("stream") };
+    struct delete_call removal = { .key = VIEW("stream") };
+    if (store_put_file(store, &put, source, NULL) != HF_OK)
+        bench_die("put_file: %s", put.error.why);
+    if (store_get_file(store, &get, target, NULL) != HF_OK)
+        bench_die("get_file: %s", get.error.why);
+    if (store_delete(store, &removal) != HF_OK)
+        bench_die("delete: %s", removal.error.why);
+    store_close(store);
+    _exit(0);
+}
+
+static int open_scratch(const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        bench_die("%s: %s", path, strerror(errno));
+    return fd;
+}
+
+static void bench_stream_way(struct bench *bench, int source, bool conditional)
+{
+    struct series rate = { .count = 0 };
+    int target = open_scratch("target"), status;
+    struct rusage usage;
+    char name[64];
+    double start = now_s();
+    pid_t pid = fork();
+    if (pid == 0)
+        stream_child(source, target, conditional);
+    if (wait4(pid, &status, 0, &usage) < 0 || status != 0)
+        bench_die("the streaming child failed");
+    series_add(&rate, 2.0 * (double)(STREAM_BYTES / MIB) / (now_s() - start));
+    if (hash_of_file(source) != hash_of_file(target))
+        bench_die("what came down is not what went up");
+    const char *way = conditional ? "one put" : "in parts";
+    snprintf(name, sizeof name, "1 GiB up, %s, and down", way);
+    bench_figure(bench, name, "MiB/s", &rate);
+    snprintf(name, sizeof name, "peak memory of it, %s", way);
+    bench_bar(bench, name, "MiB", (double)usage.ru_maxrss / 1024, 64, /* at_most */ true);
+    close(target);
+}
+
+static void bench_stream(struct bench *bench)
+{
+    int source = open_scratch("source");
+    write_source(source);
+    bench_stream_way(bench, source, /* conditional */ true);
+    bench_stream_way(bench, source, /* conditional */ false);
+    close(source);
+}
+
+/* ---- Program ------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    void (*run)(struct bench *bench);
+} parts[] = {
+    { "stream", bench_stream }, { "put", bench_put },   { "many", bench_many },
+    { "sign", bench_sign },     { "list", bench_list },
+};
+
+static const char usage[] = "usage: bench_s3 [--json] [--rounds=N] [--seconds=S] "
+                            "[--servers=DIR] [PART]";
+
+static void read_arguments(struct bench *bench, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            bench->json = true;
+        else if (strncmp(argv[i], "--rounds=", 9) == 0)
+            bench->rounds = strtoul(argv[i] + 9, NULL, 10);
+        else if (strncmp(argv[i], "--seconds=", 10) == 0)
+            bench->seconds = strtod(argv[i] + 10, NULL);
+        else if (strncmp(argv[i], "--servers=", 10) == 0)
+            servers = argv[i] + 10;
+        else if (argv[i][0] != '-' && !bench->only)
+            bench->only = argv[i];
+        else
+            bench_die("%s", usage);
+    }
+    if (bench->rounds < 1 || bench->rounds > ROUNDS_MAX || !(bench->seconds > 0))
+        bench_die("%s", usage);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench = { .rounds = 7, .seconds = 2 };
+    read_arguments(&bench, argc, argv);
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    start_cluster();
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (bench_wants(&bench, parts[i].name))
+            parts[i].run(&bench);
+    bench_end(&bench);
+    return bench.missed > 0;
+}

@@ -1,0 +1,595 @@
+/* bench_store.c: what the local stores must show.
+ *
+ *   sqlite   durable conditional puts of 1 KiB at 64 tasks, against bare SQLite doing the same
+ *            in transactions of 64, and against a loop of tmp + fsync + rename + fsync
+ *   mem      puts a second
+ *   dir      eight processes on distinct keys without sync, on one core and on two
+ *   stream   the memory that put_file and get_file of 1 GiB need
+ *   contend  eight processes on one sqlite store (a figure, no bar)
+ *
+ * Everything happens in a new folder below $TMPDIR or /tmp (or --dir), which is removed. */
+#include "base/prng.h"
+#include "bench.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TASKS         64
+#define KEYS_PER_TASK 16
+#define BODY_BYTES    1024
+#define PROCESSES     8
+#define STREAM_BYTES  GIB
+
+static char folder[512];
+
+/* ---- Helpers --------------------------------------------------------------------- */
+
+static double now_s(void)
+{
+    return (double)env_now(env_real()).us / 1e6;
+}
+
+static struct store *open_store(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static struct store *open_store(const char *format, ...)
+{
+    char url[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(url, sizeof url, format, args);
+    va_end(args);
+    struct store *store;
+    struct error error;
+    if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
+        bench_die("%s", error.why);
+    return store;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *walk)
+{
+    (void)st;
+    (void)flag;
+    (void)walk;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_folder(const char *parent)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/holdfast-bench-XXXXXX",
+             parent      ? parent
+             : temporary ? temporary
+                         : "/tmp");
+    if (!mkdtemp(folder))
+        bench_die("%s: %s", folder, strerror(errno));
+}
+
+/* ---- Tasks that put over and over ------------------------------------------------ */
+
+/* Each task has keys of its own and takes one of them at random, so that the puts of one
+ * transaction lie as far apart in the file as they would in life. */
+struct putter {
+    struct store *store;
+    unsigned number;
+    struct prng prng;
+    double until;
+    uint64_t done;
+    struct etag etags[KEYS_PER_TASK];
+    struct env_task *task;
+};
+
+/* Conditional from the first put on: absent, then by the ETag of the last one. */
+static void put_over_and_over(void *argument)
+{
+    struct putter *putter = argument;
+    char body[BODY_BYTES];
+    memset(body, 'x', sizeof body);
+    for (putter->done = 0; now_s() < putter->until; putter->done++) {
+        size_t n = prng_below(&putter->prng, KEYS_PER_TASK);
+        char key[32];
+        snprintf(key, sizeof key, "task-%02u/key-%02zu", putter->number, n);
+        memcpy(body, &putter->done, sizeof putter->done);
+        struct etag *etag = &putter->etags[n];
+        struct put_call put = { .key = view_of(key),
+                                .body = { body, sizeof body },
+                                .condition = etag->size ? if_match(etag) : if_absent() };
+        if (store_put(putter->store, &put) != HF_OK)
+            bench_die("put: %s", put.error.why);
+        *etag = put.etag;
+    }
+}
+
+/* Puts a second of `tasks` tasks together. */
+static double putters_run(struct putter *putters, unsigned tasks, double seconds)
+{
+    struct error error;
+    double start = now_s();
+    for (unsigned i = 0; i < tasks; i++) {
+        putters[i].until = start + seconds;
+        if (env_task_start(env_real(), put_over_and_over, &putters[i], &putters[i].task,
+                           &error) != HF_OK)
+            bench_die("%s", error.why);
+    }
+    uint64_t done = 0;
+    for (unsigned i = 0; i < tasks; i++) {
+        env_task_join(env_real(), putters[i].task);
+        done += putters[i].done;
+    }
+    return (double)done / (now_s() - start);
+}
+
+static struct putter *putters_new(struct store *store, unsigned tasks)
+{
+    struct putter *putters = calloc(tasks, sizeof *putters);
+    if (!putters)
+        bench_die("out of memory");
+    for (unsigned i = 0; i < tasks; i++) {
+        putters[i].store = store;
+        putters[i].number = i;
+        putters[i].prng = prng_seeded(i);
+    }
+    return putters;
+}
+
+/* ---- Bare SQLite ----------------------------------------------------------------- */
+
+struct bare {
+    sqlite3 *handle;
+    sqlite3_stmt *begin, *commit, *insert, *update;
+    uint64_t etags[TASKS][KEYS_PER_TASK];
+    struct prng prngs[TASKS]; /* the same sequences as the tasks of ours have */
+    uint64_t writes;
+};
+
+static void bare_check(struct bare *bare, int code)
+{
+    if (code != SQLITE_OK && code != SQLITE_DONE)
+        bench_die("bare SQLite: %s", sqlite3_errmsg(bare->handle));
+}
+
+static sqlite3_stmt *bare_prepare(struct bare *bare, const char *sql)
+{
+    sqlite3_stmt *statement;
+    bare_check(bare, sqlite3_prepare_v2(bare->handle, sql, -1, &statement, NULL));
+    return statement;
+}
+
+static void bare_run(struct bare *bare, sqlite3_stmt *statement)
+{
+    bare_check(bare, sqlite3_step(statement));
+    bare_check(bare, sqlite3_reset(statement));
+}
+
+/* The same layout and settings as ours. */
+static void bare_open(struct bare *bare, const char *path)
+{
+    *bare = (struct bare){ .handle = NULL };
+    for (unsigned i = 0; i < TASKS; i++)
+        bare->prngs[i] = prng_seeded(i);
+    if (sqlite3_open_v2(path, &bare->handle,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        bench_die("bare SQLite: cannot open %s", path);
+    bare_check(bare, sqlite3_exec(bare->handle,
+                                  "PRAGMA auto_vacuum = NONE; PRAGMA journal_mode = WAL;"
+                                  "PRAGMA synchronous = FULL; PRAGMA secure_delete = OFF;"
+                                  "CREATE TABLE objects (id INTEGER PRIMARY KEY,"
+                                  " key BLOB NOT NULL UNIQUE, etag BLOB NOT NULL,"
+                                  " modified INTEGER NOT NULL, size INTEGER NOT NULL,"
+                                  " file TEXT, body BLOB)",
+                                  NULL, NULL, NULL));
+    bare->begin = bare_prepare(bare, "BEGIN IMMEDIATE");
+    bare->commit = bare_prepare(bare, "COMMIT");
+    bare->insert = bare_prepare(bare, "INSERT INTO objects (key, etag, modified, size, body)"
+                                      " VALUES (?1, ?2, ?3, ?4, ?5)");
+    bare->update = bare_prepare(bare, "UPDATE objects SET etag = ?2, modified = ?3, size = ?4,"
+                                      " body = ?5 WHERE key = ?1 AND etag = ?6");
+}
+
+static void bare_close(struct bare *bare)
+{
+    sqlite3_finalize(bare->begin);
+    sqlite3_finalize(bare->commit);
+    sqlite3_finalize(bare->insert);
+    sqlite3_finalize(bare->update);
+    sqlite3_close(bare->handle);
+}
+
+static void bare_put(struct bare *bare, unsigned task, char *body)
+{
+    size_t n = prng_below(&bare->prngs[task], KEYS_PER_TASK);
+    char key[32], old[40], new[40];
+    uint64_t *etag = &bare->etags[task][n];
+    sqlite3_stmt *statement = *etag ? bare->update : bare->insert;
+    int key_size = snprintf(key, sizeof key, "task-%02u/key-%02zu", task, n);
+    int old_size = snprintf(old, sizeof old, "0123456789abcdef-%" PRIx64, *etag);
+    *etag = ++bare->writes;
+    int new_size = snprintf(new, sizeof new, "0123456789abcdef-%" PRIx64, *etag);
+    memcpy(body, &bare->writes, sizeof bare->writes);
+    sqlite3_bind_blob(statement, 1, key, key_size, SQLITE_STATIC);
+    sqlite3_bind_blob(statement, 2, new, new_size, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 3, env_wall(env_real()).us);
+    sqlite3_bind_int64(statement, 4, BODY_BYTES);
+    sqlite3_bind_blob(statement, 5, body, BODY_BYTES, SQLITE_STATIC);
+    if (statement == bare->update)
+        sqlite3_bind_blob(statement, 6, old, old_size, SQLITE_STATIC);
+    bare_run(bare, statement);
+    if (sqlite3_changes(bare->handle) != 1)
+        bench_die("bare SQLite: an update lost its condition");
+}
+
+static double bare_measure(struct bare *bare, double seconds)
+{
+    char body[BODY_BYTES];
+    memset(body, 'x', sizeof body);
+    uint64_t done = 0;
+    double start = now_s();
+    for (; now_s() < start + seconds; done += TASKS) {
+        bare_run(bare, bare->begin);
+        for (unsigned task = 0; task < TASKS; task++)
+            bare_put(bare, task, body);
+        bare_run(bare, bare->commit);
+    }
+    return (double)done / (now_s() - start);
+}
+
+/* ---- A file for each put --------------------------------------------------------- */
+
+static void replace_durably(int folder_fd, const char *name, const char *body)
+{
+    int fd = openat(folder_fd, "tmp", O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 || write(fd, body, BODY_BYTES) != BODY_BYTES || fsync(fd) != 0 ||
+        close(fd) != 0 || renameat(folder_fd, "tmp", folder_fd, name) != 0 ||
+        fsync(folder_fd) != 0)
+        bench_die("plain file: %s", strerror(errno));
+}
+
+static double plain_measure(double seconds)
+{
+    char path[600], body[BODY_BYTES];
+    snprintf(path, sizeof path, "%s/plain", folder);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        bench_die("%s: %s", path, strerror(errno));
+    int folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    memset(body, 'x', sizeof body);
+    uint64_t done = 0;
+    double start = now_s();
+    for (; now_s() < start + seconds; done++) {
+        char name[32];
+        snprintf(name, sizeof name, "key-%04u", (unsigned)(done % (TASKS * KEYS_PER_TASK)));
+        replace_durably(folder_fd, name, body);
+    }
+    close(folder_fd);
+    return (double)done / (now_s() - start);
+}
+
+static void bench_sqlite(struct bench *bench)
+{
+    struct series ours = { .count = 0 }, bare = ours, plain = ours, single = ours;
+    char path[600];
+    snprintf(path, sizeof path, "%s/bare.db", folder);
+    struct bare other;
+    bare_open(&other, path);
+    struct store *store = open_store("sqlite:%s/ours.db", folder);
+    struct putter *putters = putters_new(store, TASKS);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        series_add(&ours, putters_run(putters, TASKS, bench->seconds));
+        series_add(&bare, bare_measure(&other, bench->seconds));
+        series_add(&plain, plain_measure(bench->seconds));
+        series_add(&single, putters_run(putters, 1, bench->seconds / 4));
+    }
+    free(putters);
+    store_close(store);
+    bare_close(&other);
+    bench_figure(bench, "sqlite: durable 1 KiB puts by ETag, 64 tasks", "puts/s", &ours);
+    bench_figure(bench, "sqlite: the same, 1 task", "puts/s", &single);
+    bench_figure(bench, "bare SQLite, transactions of 64", "puts/s", &bare);
+    bench_figure(bench, "tmp + fsync + rename + fsync of the folder", "puts/s", &plain);
+    bench_ratio(bench, "sqlite: over bare SQLite", &ours, &bare, 0.8);
+    bench_ratio(bench, "sqlite: over a file a put", &ours, &plain, 10);
+}
+
+/* ---- mem ------------------------------------------------------------------------- */
+
+static double mem_measure(struct store *store, double seconds)
+{
+    enum { KEYS = 1024, TURN = 1024 };
+    static struct etag etags[KEYS];
+    char body[64] = "body";
+    uint64_t done = 0;
+    double start = now_s();
+    for (; now_s() < start + seconds; done += TURN)
+        for (unsigned i = 0; i < TURN; i++) {
+            char key[] = "key-0000";
+            memcpy(key + 4,
+                   &(char[]){ (char)('a' + i / 256), (char)('a' + i / 16 % 16),
+                              (char)('a' + i % 16) },
+                   3);
+            struct etag *etag = &etags[i];
+            struct put_call put = { .key = { key, sizeof key - 1 },
+                                    .body = { body, sizeof body },
+                                    .condition = etag->size ? if_match(etag) : if_absent() };
+            if (store_put(store, &put) != HF_OK)
+                bench_die("put: %s", put.error.why);
+            *etag = put.etag;
+        }
+    return (double)done / (now_s() - start);
+}
+
+static void bench_mem(struct bench *bench)
+{
+    struct series rates = { .count = 0 };
+    struct store *store = open_store("mem:");
+    for (size_t round = 0; round < bench->rounds; round++)
+        series_add(&rates, mem_measure(store, bench->seconds / 2));
+    store_close(store);
+    bench_figure(bench, "mem: puts by ETag of 64 bytes, 1 task", "puts/s", &rates);
+    bench_bar(bench, "mem: puts a second", "puts/s", series_median(&rates), 1000000,
+              /* at_most */ false);
+}
+
+/* ---- Processes ------------------------------------------------------------------- */
+
+/* What the children of one measurement share. */
+struct crew {
+    volatile int ready;
+    volatile int go;
+    volatile double until;
+    uint64_t done[PROCESSES];
+};
+
+static void run_on_cores(unsigned cores)
+{
+    cpu_set_t all, some;
+    CPU_ZERO(&some);
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        bench_die("sched_getaffinity: %s", strerror(errno));
+    unsigned taken = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && taken < cores; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            CPU_SET(cpu, &some);
+            taken++;
+        }
+    if (taken < cores || sched_setaffinity(0, sizeof some, &some) != 0)
+        bench_die("there are not %u cores to run on", cores);
+}
+
+static _Noreturn void crew_member(struct crew *crew, unsigned number, const char *url,
+                                  unsigned cores)
+{
+    struct store *store = open_store("%s", url);
+    struct putter *putter = putters_new(store, 1);
+    putter->number = number;
+    putter->prng = prng_seeded(number);
+    run_on_cores(cores);
+    __atomic_add_fetch(&crew->ready, 1, __ATOMIC_SEQ_CST);
+    while (!crew->go)
+        usleep(100);
+    putter->until = crew->until;
+    put_over_and_over(putter);
+    crew->done[number] = putter->done;
+    store_close(store);
+    _exit(0);
+}
+
+/* Puts a second of eight processes together. */
+static double crew_measure(const char *url, unsigned cores, double seconds)
+{
+    struct crew *crew =
+        mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (crew == MAP_FAILED)
+        bench_die("mmap: %s", strerror(errno));
+    *crew = (struct crew){ .go = 0 };
+    pid_t pids[PROCESSES];
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        pids[i] = fork();
+        if (pids[i] < 0)
+            bench_die("fork: %s", strerror(errno));
+        if (pids[i] == 0)
+            crew_member(crew, i, url, cores);
+    }
+    while (crew->ready < PROCESSES)
+        usleep(1000);
+    double start = now_s();
+    crew->until = start + seconds;
+    __atomic_store_n(&crew->go, 1, __ATOMIC_SEQ_CST);
+    uint64_t done = 0;
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        int status;
+        if (waitpid(pids[i], &status, 0) < 0 || status != 0)
+            bench_die("a child failed");
+        done += crew->done[i];
+    }
+    munmap(crew, sizeof *crew);
+    return (double)done / seconds;
+}
+
+/* A folder for each measurement: each starts with *absent*. */
+static void bench_dir(struct bench *bench)
+{
+    struct series one = { .count = 0 }, two = one;
+    char url[700];
+    for (size_t round = 0; round < bench->rounds; round++)
+        for (unsigned cores = 1; cores <= 2; cores++) {
+            snprintf(url, sizeof url, "dir:%s/dir-%zu-%u?sync=off", folder, round, cores);
+            series_add(cores == 1 ? &one : &two, crew_measure(url, cores, bench->seconds));
+        }
+    bench_figure(bench, "dir: 8 processes without sync on 1 core", "puts/s", &one);
+    bench_figure(bench, "dir: 8 processes without sync on 2 cores", "puts/s", &two);
+    bench_ratio(bench, "dir: 2 cores over 1", &two, &one, 1.6);
+}
+
+static void bench_contend(struct bench *bench)
+{
+    struct series rates = { .count = 0 };
+    char url[700];
+    for (size_t round = 0; round < bench->rounds; round++) {
+        snprintf(url, sizeof url, "sqlite:%s/contend-%zu.db", folder, round);
+        series_add(&rates, crew_measure(url, 2, bench->seconds));
+    }
+    bench_figure(bench, "sqlite: 8 processes of 1 task on one file", "puts/s", &rates);
+}
+
+/* ---- Streams --------------------------------------------------------------------- */
+
+static void write_source(const char *path, uint64_t size)
+{
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+    char *piece = malloc(MIB);
+    if (fd < 0 || !piece)
+        bench_die("%s: %s", path, strerror(errno));
+    for (uint64_t at = 0; at < size; at += MIB) {
+        memset(piece, (int)(at / MIB % 251), MIB);
+        if (write(fd, piece, MIB) != (ssize_t)MIB)
+            bench_die("%s: %s", path, strerror(errno));
+    }
+    free(piece);
+    close(fd);
+}
+
+static void compare_files(const char *one, const char *two)
+{
+    FILE *a = fopen(one, "r"), *b = fopen(two, "r");
+    static char left[65536], right[65536];
+    size_t got;
+    if (!a || !b)
+        bench_die("%s: %s", two, strerror(errno));
+    do {
+        got = fread(left, 1, sizeof left, a);
+        if (fread(right, 1, sizeof right, b) != got || memcmp(left, right, got) != 0)
+            bench_die("%s: not the bytes that were put", two);
+    } while (got > 0);
+    fclose(a);
+    fclose(b);
+}
+
+static _Noreturn void stream_child(const char *url, const char *source, const char *target)
+{
+    struct store *store = open_store("%s", url);
+    int from = open(source, O_RDONLY | O_CLOEXEC);
+    int to = open(target, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0666);
+    struct put_call put = { .key = VIEW("large"), .condition = if_absent() };
+    if (from < 0 || to < 0 || store_put_file(store, &put, from, NULL) != HF_OK)
+        bench_die("put_file: %s", put.error.why);
+    struct get_call get = { .key = VIEW("large"), .match = put.etag };
+    if (store_get_file(store, &get, to, NULL) != HF_OK)
+        bench_die("get_file: %s", get.error.why);
+    store_close(store);
+    _exit(0);
+}
+
+/* Peak memory of a child that puts and gets, in MiB; how long it took, in seconds. The child is
+ * a fresh program image, or it would count ours. */
+static double stream_measure(const char *url, double *ret_seconds)
+{
+    char source[600], target[600];
+    snprintf(source, sizeof source, "%s/source", folder);
+    snprintf(target, sizeof target, "%s/target", folder);
+    double start = now_s();
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        execl("/proc/self/exe", "bench_store", "--stream-child", url, source, target,
+              (char *)NULL);
+        bench_die("exec: %s", strerror(errno));
+    }
+    int status;
+    struct rusage usage;
+    if (wait4(pid, &status, 0, &usage) < 0 || status != 0)
+        bench_die("the streaming child failed");
+    *ret_seconds = now_s() - start;
+    compare_files(source, target);
+    unlink(target);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+static void bench_stream(struct bench *bench)
+{
+    char source[600];
+    snprintf(source, sizeof source, "%s/source", folder);
+    write_source(source, STREAM_BYTES);
+    static const char *const kinds[] = { "dir", "sqlite" };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct series memory = { .count = 0 }, rate = memory;
+        char url[700], name[100];
+        double seconds;
+        snprintf(url, sizeof url, "%s:%s/stream-%s", kinds[i], folder, kinds[i]);
+        series_add(&memory, stream_measure(url, &seconds));
+        series_add(&rate, 2.0 * (double)(STREAM_BYTES / MIB) / seconds);
+        snprintf(name, sizeof name, "%s: put_file and get_file of 1 GiB", kinds[i]);
+        bench_figure(bench, name, "MiB/s", &rate);
+        snprintf(name, sizeof name, "%s: peak memory of it", kinds[i]);
+        bench_bar(bench, name, "MiB", series_median(&memory), 64, /* at_most */ true);
+        remove_tree(url + strlen(kinds[i]) + 1);
+    }
+    unlink(source);
+}
+
+/* ---- Program --------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*run)(struct bench *bench);
+} parts[] = {
+    { "sqlite", bench_sqlite }, { "contend", bench_contend }, { "mem", bench_mem },
+    { "dir", bench_dir },       { "stream", bench_stream },
+};
+
+static const char usage[] =
+    "usage: bench_store [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [PART]\n"
+    "PART is sqlite, contend, mem, dir or stream; without it all are run\n";
+
+static const char *read_arguments(struct bench *bench, int argc, char **argv)
+{
+    const char *parent = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            bench->json = true;
+        else if (strncmp(argv[i], "--rounds=", 9) == 0)
+            bench->rounds = strtoul(argv[i] + 9, NULL, 10);
+        else if (strncmp(argv[i], "--seconds=", 10) == 0)
+            bench->seconds = strtod(argv[i] + 10, NULL);
+        else if (strncmp(argv[i], "--dir=", 6) == 0)
+            parent = argv[i] + 6;
+        else if (argv[i][0] != '-' && !bench->only)
+            bench->only = argv[i];
+        else
+            bench_die("%s", usage);
+    }
+    if (bench->rounds < 1 || bench->rounds > ROUNDS_MAX || !(bench->seconds > 0))
+        bench_die("%s", usage);
+    return parent;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "--stream-child") == 0)
+        stream_child(argv[2], argv[3], argv[4]);
+    struct bench bench = { .rounds = 5, .seconds = 2 };
+    make_folder(read_arguments(&bench, argc, argv));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (bench_wants(&bench, parts[i].name))
+            parts[i].run(&bench);
+    remove_tree(folder);
+    bench_end(&bench);
+    return bench.missed > 0;
+}
