@@ -1,0 +1,468 @@
+#include "base/json.h"
+
+#include "base/parse.h"
+
+#include <stdio.h>
+
+struct json_reader json_read(struct view text)
+{
+    return (struct json_reader){ .text = text };
+}
+
+bool json_fail(struct json_reader *reader, const char *why)
+{
+    if (!reader->why)
+        reader->why = why;
+    return false;
+}
+
+static void skip_space(struct json_reader *reader)
+{
+    while (reader->at < reader->text.size) {
+        char c = reader->text.data[reader->at];
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
+            return;
+        reader->at++;
+    }
+}
+
+/* The next byte that is not white space; 0 at the end. */
+static char next_byte(struct json_reader *reader)
+{
+    skip_space(reader);
+    return reader->at < reader->text.size ? reader->text.data[reader->at] : '\0';
+}
+
+static bool take_byte(struct json_reader *reader, char byte, const char *why)
+{
+    if (reader->why || next_byte(reader) != byte)
+        return json_fail(reader, why);
+    reader->at++;
+    return true;
+}
+
+enum json_kind json_peek(struct json_reader *reader)
+{
+    if (reader->why)
+        return JSON_KIND_NONE;
+    switch (next_byte(reader)) {
+    case '{': return JSON_KIND_OBJECT;
+    case '[': return JSON_KIND_ARRAY;
+    case '"': return JSON_KIND_STRING;
+    case 't': return JSON_KIND_TRUE;
+    case 'f': return JSON_KIND_FALSE;
+    case 'n': return JSON_KIND_NULL;
+    case '-': return JSON_KIND_NUMBER;
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return JSON_KIND_NUMBER;
+    default: return JSON_KIND_NONE;
+    }
+}
+
+/* ---- Objects and arrays --------------------------------------------------------------------
+ */
+
+static bool enter(struct json_reader *reader, char opening, char closing, const char *why)
+{
+    if (!take_byte(reader, opening, why))
+        return false;
+    if (reader->depth == JSON_DEPTH_MAX)
+        return json_fail(reader, "nested too deeply");
+    reader->first[reader->depth] = true;
+    reader->closing[reader->depth] = closing;
+    reader->depth++;
+    return true;
+}
+
+bool json_enter_object(struct json_reader *reader)
+{
+    return enter(reader, '{', '}', "expected an object");
+}
+
+bool json_enter_array(struct json_reader *reader)
+{
+    return enter(reader, '[', ']', "expected an array");
+}
+
+/* True when something more stands before the closing byte; false, and outside, behind it. */
+static bool more_here(struct json_reader *reader)
+{
+    if (reader->why || reader->depth == 0)
+        return false;
+    bool *first = &reader->first[reader->depth - 1];
+    if (next_byte(reader) == reader->closing[reader->depth - 1]) {
+        reader->at++;
+        reader->depth--;
+        return false;
+    }
+    if (!*first && !take_byte(reader, ',', "expected a comma"))
+        return false;
+    *first = false;
+    return true;
+}
+
+static bool take_raw_string(struct json_reader *reader, struct view *ret_raw,
+                            bool *ret_escapes);
+
+bool json_next_member(struct json_reader *reader, struct view *ret_name)
+{
+    bool escapes;
+    return more_here(reader) && take_raw_string(reader, ret_name, &escapes) &&
+           take_byte(reader, ':', "expected a colon");
+}
+
+bool json_next_element(struct json_reader *reader)
+{
+    return more_here(reader);
+}
+
+/* ---- Strings
+ * --------------------------------------------------------------------------------- */
+
+/* How many bytes the UTF-8 character at the start of the text has; 0 when it is not one. */
+static size_t utf8_size(struct view text)
+{
+    const unsigned char *s = (const unsigned char *)text.data;
+    unsigned char c = s[0];
+    size_t size = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    if (size == 0 || size > text.size)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
+    bool outside = (c == 0xed && s[1] >= 0xa0) || (c == 0xf4 && s[1] >= 0x90);
+    return overlong || outside ? 0 : size;
+}
+
+/* The four digits behind "\u", or -1. */
+static int32_t hex4(struct view digits)
+{
+    int32_t value = 0;
+    if (digits.size < 4)
+        return -1;
+    for (size_t i = 0; i < 4; i++) {
+        int digit = hex_digit(digits.data[i]);
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+/* The size of the escape at the start of the text, which starts with a backslash; 0 when it is
+ * none. A high surrogate must be followed by a low one, and *ret_code is the character. */
+static size_t escape_size(struct view text, uint32_t *ret_code)
+{
+    static const char letters[] = "\"\\/bfnrt";
+    static const char meanings[] = "\"\\/\b\f\n\r\t";
+    if (text.size < 2)
+        return 0;
+    const char *letter = text.data[1] ? strchr(letters, text.data[1]) : NULL;
+    if (letter) {
+        *ret_code = (unsigned char)meanings[letter - letters];
+        return 2;
+    }
+    int32_t code = text.data[1] == 'u' ? hex4(view_from(text, 2)) : -1;
+    if (code < 0 || (code >= 0xdc00 && code < 0xe000))
+        return 0;
+    *ret_code = (uint32_t)code;
+    if (code < 0xd800 || code >= 0xe000)
+        return 6;
+    struct view next = view_from(text, 6);
+    int32_t low = view_starts_with(next, VIEW("\\u")) ? hex4(view_from(next, 2)) : -1;
+    if (low < 0xdc00 || low >= 0xe000)
+        return 0;
+    *ret_code = 0x10000 + ((uint32_t)(code - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+    return 12;
+}
+
+/* Checks one character or escape of a string at reader->at; false when it is a mistake. */
+static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
+{
+    struct view rest = view_from(reader->text, reader->at);
+    unsigned char c = (unsigned char)rest.data[0];
+    uint32_t code;
+    size_t size = c < 0x20 ? 0 : c == '\\' ? escape_size(rest, &code) : utf8_size(rest);
+    if (size == 0)
+        return json_fail(reader, "a bad byte or escape in a string");
+    *ret_escapes = *ret_escapes || c == '\\';
+    reader->at += size;
+    return true;
+}
+
+/* A string as it stands between its quotes, checked. */
+static bool take_raw_string(struct json_reader *reader, struct view *ret_raw, bool *ret_escapes)
+{
+    if (!take_byte(reader, '"', "expected a string"))
+        return false;
+    size_t start = reader->at;
+    *ret_escapes = false;
+    while (reader->at < reader->text.size) {
+        unsigned char c = (unsigned char)reader->text.data[reader->at];
+        if (c == '"') {
+            *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
+            reader->at++;
+            return true;
+        }
+        if (c >= 0x20 && c < 0x80 && c != '\\')
+            reader->at++;
+        else if (!step_in_string(reader, ret_escapes))
+            return false;
+    }
+    return json_fail(reader, "a string without its end");
+}
+
+bool json_take_plain(struct json_reader *reader, struct view *ret_text)
+{
+    bool escapes;
+    struct view raw;
+    if (!take_raw_string(reader, &raw, &escapes))
+        return false;
+    if (escapes)
+        return json_fail(reader, "an escape where none is needed");
+    *ret_text = raw;
+    return true;
+}
+
+static bool append_utf8(struct buffer *text, uint32_t code)
+{
+    char bytes[4];
+    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = { 0, 0x00, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = size; i-- > 1; code >>= 6)
+        bytes[i] = (char)(0x80 | (code & 0x3f));
+    bytes[0] = (char)(marks[size] | code);
+    return buffer_append(text, (struct view){ bytes, size });
+}
+
+/* Appends a checked string with its escapes undone. */
+static bool append_unescaped(struct json_reader *reader, struct view raw, struct buffer *text)
+{
+    while (raw.size > 0) {
+        size_t plain = view_find(raw, '\\');
+        buffer_append(text, view_first(raw, plain));
+        raw = view_from(raw, plain);
+        uint32_t code;
+        if (raw.size > 0) {
+            raw = view_from(raw, escape_size(raw, &code));
+            append_utf8(text, code);
+        }
+    }
+    return text->failed ? json_fail(reader, "a string that is too long") : true;
+}
+
+bool json_take_string(struct json_reader *reader, struct buffer *text)
+{
+    bool escapes;
+    struct view raw;
+    return take_raw_string(reader, &raw, &escapes) && append_unescaped(reader, raw, text);
+}
+
+bool json_take_text(struct json_reader *reader, struct buffer *space, struct view *ret_text)
+{
+    bool escapes;
+    struct view raw;
+    if (!take_raw_string(reader, &raw, &escapes))
+        return false;
+    size_t start = space->size;
+    if (escapes && !append_unescaped(reader, raw, space))
+        return false;
+    *ret_text = escapes ? (struct view){ space->data + start, space->size - start } : raw;
+    return true;
+}
+
+/* ---- Numbers and words
+ * -------------------------------------------------------------------------- */
+
+static bool is_digit_at(const struct json_reader *reader)
+{
+    return reader->at < reader->text.size && reader->text.data[reader->at] >= '0' &&
+           reader->text.data[reader->at] <= '9';
+}
+
+static size_t skip_digits(struct json_reader *reader)
+{
+    size_t start = reader->at;
+    while (is_digit_at(reader))
+        reader->at++;
+    return reader->at - start;
+}
+
+static bool is_byte_at(const struct json_reader *reader, const char *any_of)
+{
+    return reader->at < reader->text.size && reader->text.data[reader->at] &&
+           strchr(any_of, reader->text.data[reader->at]);
+}
+
+/* A number as it stands; *ret_whole when it has neither fraction nor exponent. */
+static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bool *ret_whole)
+{
+    if (json_peek(reader) != JSON_KIND_NUMBER)
+        return json_fail(reader, "expected a number");
+    size_t start = reader->at;
+    *ret_whole = true;
+    if (is_byte_at(reader, "-"))
+        reader->at++;
+    bool zero = is_byte_at(reader, "0");
+    size_t digits = skip_digits(reader);
+    bool good = digits > 0 && (!zero || digits == 1);
+    if (good && is_byte_at(reader, ".")) {
+        reader->at++;
+        *ret_whole = false;
+        good = skip_digits(reader) > 0;
+    }
+    if (good && is_byte_at(reader, "eE")) {
+        reader->at++;
+        *ret_whole = false;
+        if (is_byte_at(reader, "+-"))
+            reader->at++;
+        good = skip_digits(reader) > 0;
+    }
+    if (!good)
+        return json_fail(reader, "a bad number");
+    *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
+    return true;
+}
+
+bool json_take_i64(struct json_reader *reader, int64_t *ret_value)
+{
+    struct view raw;
+    bool whole;
+    uint64_t value;
+    if (!take_raw_number(reader, &raw, &whole))
+        return false;
+    bool negative = raw.data[0] == '-';
+    struct view digits = view_from(raw, negative);
+    if (!whole || parse_u64(digits, INT64_MAX, &value, NULL) != HF_OK)
+        return json_fail(reader, "expected a whole number");
+    *ret_value = negative ? -(int64_t)value : (int64_t)value;
+    return true;
+}
+
+bool json_take_u64(struct json_reader *reader, uint64_t max, uint64_t *ret_value)
+{
+    struct view raw;
+    bool whole;
+    uint64_t value;
+    if (!take_raw_number(reader, &raw, &whole))
+        return false;
+    if (!whole || parse_u64(raw, max, &value, NULL) != HF_OK)
+        return json_fail(reader, "expected a whole number within its bound");
+    *ret_value = value;
+    return true;
+}
+
+static bool take_word(struct json_reader *reader, struct view word)
+{
+    skip_space(reader);
+    if (reader->why || !view_starts_with(view_from(reader->text, reader->at), word))
+        return json_fail(reader, "expected a value");
+    reader->at += word.size;
+    return true;
+}
+
+bool json_take_bool(struct json_reader *reader, bool *ret_value)
+{
+    enum json_kind kind = json_peek(reader);
+    if (kind != JSON_KIND_TRUE && kind != JSON_KIND_FALSE)
+        return json_fail(reader, "expected true or false");
+    if (!take_word(reader, kind == JSON_KIND_TRUE ? VIEW("true") : VIEW("false")))
+        return false;
+    *ret_value = kind == JSON_KIND_TRUE;
+    return true;
+}
+
+/* ---- Any value
+ * -------------------------------------------------------------------------------- */
+
+/* One value that is not an object or array, or the start of one. */
+static bool skip_one(struct json_reader *reader)
+{
+    struct view raw;
+    bool flag;
+    switch (json_peek(reader)) {
+    case JSON_KIND_OBJECT: return json_enter_object(reader);
+    case JSON_KIND_ARRAY: return json_enter_array(reader);
+    case JSON_KIND_STRING: return take_raw_string(reader, &raw, &flag);
+    case JSON_KIND_NUMBER: return take_raw_number(reader, &raw, &flag);
+    case JSON_KIND_TRUE: return take_word(reader, VIEW("true"));
+    case JSON_KIND_FALSE: return take_word(reader, VIEW("false"));
+    case JSON_KIND_NULL: return take_word(reader, VIEW("null"));
+    case JSON_KIND_NONE: return json_fail(reader, "expected a value");
+    }
+    return false;
+}
+
+bool json_skip(struct json_reader *reader, struct view *ret_raw)
+{
+    unsigned outside = reader->depth;
+    skip_space(reader);
+    size_t start = reader->at;
+    bool good = skip_one(reader);
+    while (good && reader->depth > outside) {
+        struct view name;
+        bool in_object = reader->closing[reader->depth - 1] == '}';
+        bool more = in_object ? json_next_member(reader, &name) : json_next_element(reader);
+        if (more)
+            skip_one(reader);
+        good = !reader->why;
+    }
+    if (good)
+        *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
+    return good;
+}
+
+bool json_end(struct json_reader *reader)
+{
+    skip_space(reader);
+    if (!reader->why && (reader->depth > 0 || reader->at < reader->text.size))
+        json_fail(reader, "something follows the end");
+    return reader->why == NULL;
+}
+
+/* ---- Writing
+ * ---------------------------------------------------------------------------------- */
+
+static void write_escaped(struct buffer *buffer, unsigned char c)
+{
+    static const char letters[] = "\"\\bfnrt";
+    static const char meanings[] = "\"\\\b\f\n\r\t";
+    const char *meaning = c ? strchr(meanings, c) : NULL;
+    if (meaning)
+        buffer_print(buffer, "\\%c", letters[meaning - meanings]);
+    else
+        buffer_print(buffer, "\\u%04x", c);
+}
+
+bool json_write_string(struct buffer *buffer, struct view text)
+{
+    buffer_append_byte(buffer, '"');
+    while (text.size > 0) {
+        size_t plain = 0;
+        while (plain < text.size && (unsigned char)text.data[plain] >= 0x20 &&
+               (unsigned char)text.data[plain] < 0x80 && text.data[plain] != '"' &&
+               text.data[plain] != '\\')
+            plain++;
+        buffer_append(buffer, view_first(text, plain));
+        text = view_from(text, plain);
+        if (text.size == 0)
+            break;
+        unsigned char c = (unsigned char)text.data[0];
+        size_t size = utf8_size(text);
+        if (c < 0x80)
+            write_escaped(buffer, c);
+        else
+            buffer_append(buffer, size ? view_first(text, size) : VIEW("\xef\xbf\xbd"));
+        text = view_from(text, size ? size : 1);
+    }
+    return buffer_append_byte(buffer, '"');
+}
