@@ -46,7 +46,8 @@ extern "C" {
     ROW(MISMATCH, 92, "it belongs to another lock or lease than the one named")     \
     ROW(FENCED, 93, "a later holder has written already: our token is stale")       \
     ROW(TIMEOUT, 94, "the time allowed is over, and nothing was changed")           \
-    ROW(CANCELLED, 95, "stopped because the caller asked to")
+    ROW(CANCELLED, 95, "stopped because the caller asked to")                       \
+    ROW(ALREADY, 96, "it was done already, within the period that was named")
 
 #define HF_STATUS_ENUM_(name, code, text) HF_##name,
 enum hf_status { HF_STATUS_TABLE(HF_STATUS_ENUM_) HF_STATUS_COUNT };

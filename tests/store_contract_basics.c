@@ -392,7 +392,7 @@ static void a_batch_has_one_winner_a_key(struct contract *c)
     contract_key(c, VIEW("one"), &key);
     for (size_t i = 0; i < 8; i++)
         puts[i] = (struct put_call){ .key = key.view,
-                                     .body = (struct view){ "01234567" + i, 1 },
+                                     .body = (struct view){ &"01234567"[i], 1 },
                                      .condition = if_absent() };
     store_put_many(c->store, puts, 8);
     int winners = 0;

@@ -46,7 +46,7 @@ void error_prefix(struct error *error, const char *format, ...)
 {
     if (!error)
         return;
-    char whole[2 * ERROR_WHY_MAX + 2];
+    char whole[2 * ERROR_WHY_MAX + 2] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(whole, ERROR_WHY_MAX, format, args);

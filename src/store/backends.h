@@ -17,4 +17,8 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
 enum hf_status sqlite_store_open(struct env *env, const struct url *url,
                                  struct store **ret_store, struct error *error);
 
+/* Objects of a bucket, at AWS or at what speaks its language. For the parameters see s3.c. */
+enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                             struct error *error);
+
 #endif

@@ -9,8 +9,9 @@ struct backend {
 
 static const struct backend backends[] = {
     { "mem", mem_store_open },
-    //{ "dir", dir_store_open },
-    //{ "sqlite", sqlite_store_open },
+    { "dir", dir_store_open },
+    { "sqlite", sqlite_store_open },
+    { "s3", s3_store_open },
 };
 
 enum hf_status store_open(struct env *env, struct view url_text, struct store **ret_store,
@@ -24,5 +25,5 @@ enum hf_status store_open(struct env *env, struct view url_text, struct store **
         if (view_equal(url.scheme, view_of(backends[i].scheme)))
             return backends[i].open(env, &url, ret_store, error);
     return error_set(error, HF_INVALID, "there is no store of the kind '%.*s:'; there are %s",
-                     VIEW_ARGS(view_first(url.scheme, 60)), "mem:, dir: and sqlite:");
+                     VIEW_ARGS(view_first(url.scheme, 60)), "mem:, dir:, sqlite: and s3:");
 }

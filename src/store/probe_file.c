@@ -1,11 +1,8 @@
 /* probe_file.c: the probe's findings as a document in the bucket: its encoding and decoding. */
-#include "base/check.h"
+#include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
 #include "store/probe.h"
-
-#include <jansson.h>
-#include <stdlib.h>
 
 #define PROBE_BYTES_MAX (64 * KIB)
 
@@ -32,64 +29,92 @@ static bool *trait_at(struct store_traits *traits, size_t row)
     return (bool *)(void *)((char *)traits + trait_rows[row].offset);
 }
 
-static json_t *encode(struct store *store, const struct probe_report *report)
+static void write_member(struct buffer *text, const char *name, const char *value)
+{
+    buffer_print(text, "\"%s\": ", name);
+    json_write_string(text, view_of(value));
+}
+
+static void encode(struct store *store, const struct probe_report *report, struct buffer *text)
 {
     struct store_traits traits = report->traits;
     char now[TIME_TEXT_MAX];
-    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:{}, s:[]}", "format", LAYOUT_PROBE_FORMAT,
-                             "kind", store->ops->name, "version", hf_version(), "probed_at",
-                             time_text(env_wall(store->env), now), "traits", "findings");
-    json_t *traits_json = json_object_get(root, "traits");
-    json_t *findings_json = json_object_get(root, "findings");
-    bool good = root != NULL;
-    for (size_t i = 0; good && i < TRAIT_ROWS; i++)
-        good = json_object_set_new(traits_json, trait_rows[i].name,
-                                   json_boolean(*trait_at(&traits, i))) == 0;
-    for (size_t i = 0; good && i < report->count; i++) {
+    buffer_print(text, "{ ");
+    write_member(text, "format", LAYOUT_PROBE_FORMAT);
+    buffer_print(text, ",\n  ");
+    write_member(text, "kind", store->ops->name);
+    buffer_print(text, ",\n  ");
+    write_member(text, "version", hf_version());
+    buffer_print(text, ",\n  ");
+    write_member(text, "probed_at", time_text(env_wall(store->env), now));
+    buffer_print(text, ",\n  \"traits\": {");
+    for (size_t i = 0; i < TRAIT_ROWS; i++)
+        buffer_print(text, "%s \"%s\": %s", i ? "," : "", trait_rows[i].name,
+                     *trait_at(&traits, i) ? "true" : "false");
+    buffer_print(text, " },\n  \"findings\": [");
+    for (size_t i = 0; i < report->count; i++) {
         const struct probe_finding *finding = &report->findings[i];
-        good = json_array_append_new(findings_json,
-                                     json_pack("{s:s, s:s, s:s}", "what", finding->what,
-                                               "verdict", probe_verdict_name(finding->verdict),
-                                               "detail", finding->detail)) == 0;
+        buffer_print(text, "%s\n    { ", i ? "," : "");
+        write_member(text, "what", finding->what);
+        buffer_print(text, ", ");
+        write_member(text, "verdict", probe_verdict_name(finding->verdict));
+        buffer_print(text, ", ");
+        write_member(text, "detail", finding->detail);
+        buffer_print(text, " }");
     }
-    if (!good) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    buffer_print(text, " ] }\n");
 }
 
 enum hf_status probe_save(struct store *store, const struct probe_report *report,
                           struct error *error)
 {
-    json_t *root = encode(store, report);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    json_decref(root);
-    if (!text)
+    struct buffer text = BUFFER_INIT(PROBE_BYTES_MAX);
+    encode(store, report, &text);
+    if (text.failed) {
+        buffer_release(&text);
         return error_no_memory(error);
-    struct put_call put = { .key = VIEW(LAYOUT_PROBE_KEY), .body = view_of(text) };
+    }
+    struct put_call put = { .key = VIEW(LAYOUT_PROBE_KEY), .body = buffer_view(&text) };
     enum hf_status status = store_put(store, &put);
     if (status != HF_OK)
         *error = put.error;
-    free(text);
+    buffer_release(&text);
     return status;
+}
+
+/* Takes the members that are known; the others are for later versions and for people. */
+static bool decode_traits(struct json_reader *reader, struct store_traits *traits)
+{
+    size_t known = 0;
+    struct view name, raw;
+    for (json_enter_object(reader); json_next_member(reader, &name);) {
+        size_t row = 0;
+        while (row < TRAIT_ROWS && !view_equal(name, view_of(trait_rows[row].name)))
+            row++;
+        if (row == TRAIT_ROWS)
+            json_skip(reader, &raw);
+        else
+            known += json_take_bool(reader, trait_at(traits, row));
+    }
+    return known == TRAIT_ROWS;
 }
 
 static enum hf_status decode(struct view bytes, struct store_traits *ret_traits,
                              struct error *error)
 {
-    json_t *root = json_loadb(bytes.data, bytes.size, 0, NULL);
-    json_t *traits_json = json_object_get(root, "traits");
-    const char *format = json_string_value(json_object_get(root, "format"));
+    struct json_reader reader = json_read(bytes);
+    struct view name, raw, format = VIEW("");
     struct store_traits traits = *ret_traits;
-    bool good = format && view_equal(view_of(format), VIEW(LAYOUT_PROBE_FORMAT));
-    for (size_t i = 0; good && i < TRAIT_ROWS; i++) {
-        json_t *value = json_object_get(traits_json, trait_rows[i].name);
-        good = json_is_boolean(value);
-        *trait_at(&traits, i) = json_is_true(value);
+    bool complete = false;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("format")))
+            json_take_plain(&reader, &format);
+        else if (view_equal(name, VIEW("traits")))
+            complete = decode_traits(&reader, &traits);
+        else
+            json_skip(&reader, &raw);
     }
-    json_decref(root);
-    if (!good)
+    if (!json_end(&reader) || !complete || !view_equal(format, VIEW(LAYOUT_PROBE_FORMAT)))
         return error_set(error, HF_CORRUPT, "%s is not a probe of this version; probe again",
                          LAYOUT_PROBE_KEY);
     *ret_traits = traits;

@@ -97,7 +97,8 @@ static bool is_group(const struct list_call *call, struct view name)
 static void set_cursor(struct list_cursor *cursor, struct view from, bool beyond)
 {
     check(from.size < sizeof cursor->space);
-    memmove(cursor->space, from.data, from.size);
+    if (from.size > 0)
+        memmove(cursor->space, from.data, from.size);
     cursor->from = (struct view){ cursor->space, from.size };
     cursor->beyond = beyond;
 }

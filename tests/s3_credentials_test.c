@@ -1,0 +1,437 @@
+/* s3_credentials_test.c: where keys are found, in which order, and when they are fetched again;
+ * with the stand-in server as container, instance and STS. */
+#include "s3_fake.h"
+#include "store/s3_credentials.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- Texts --------------------------------------------------------------------------------
+ */
+
+static const char ini[] = "# keys\n"
+                          "[default]\n"
+                          "aws_access_key_id = first\n"
+                          "aws_secret_access_key=secret-of-first\r\n"
+                          "s3 =\n"
+                          "  aws_access_key_id = nested\n"
+                          "\n"
+                          "[profile second]\n"
+                          "region = eu-west-1\n"
+                          "aws_access_key_id=second\n"
+                          "aws_secret_access_key = a/b+c=\n"
+                          "aws_session_token = token\n"
+                          "[ half ]\n"
+                          "aws_access_key_id = half\n"
+                          "[bare]\n"
+                          "region = x\n";
+
+static void profiles_are_read(void **state)
+{
+    (void)state;
+    struct s3_credentials found;
+    struct error error;
+    char region[40];
+    struct view text = view_of(ini);
+    assert_status(HF_OK, s3_credentials_from_ini(text, VIEW("default"), &found, &error),
+                  &error);
+    assert_string_equal(found.access_key, "first");
+    assert_string_equal(found.secret, "secret-of-first");
+    assert_string_equal(found.token, "");
+    assert_status(HF_OK, s3_credentials_from_ini(text, VIEW("second"), &found, &error), &error);
+    assert_string_equal(found.access_key, "second");
+    assert_string_equal(found.secret, "a/b+c=");
+    assert_string_equal(found.token, "token");
+    assert_int_equal(s3_credentials_from_ini(text, VIEW("half"), &found, &error), HF_INVALID);
+    assert_int_equal(s3_credentials_from_ini(text, VIEW("bare"), &found, &error), HF_NOT_FOUND);
+    assert_int_equal(s3_credentials_from_ini(text, VIEW("none"), &found, &error), HF_NOT_FOUND);
+    assert_true(s3_ini_value(text, VIEW("second"), "region", region, sizeof region));
+    assert_string_equal(region, "eu-west-1");
+    assert_false(s3_ini_value(text, VIEW("default"), "region", region, sizeof region));
+}
+
+static void keys_with_blanks_are_refused(void **state)
+{
+    (void)state;
+    struct s3_credentials found;
+    struct error error;
+    assert_int_equal(s3_credentials_from_ini(
+                         VIEW("[a]\naws_access_key_id = x y\naws_secret_access_key = z\n"),
+                         VIEW("a"), &found, &error),
+                     HF_INVALID);
+    assert_null(strstr(error.why, "x y"));
+}
+
+static void json_is_read(void **state)
+{
+    (void)state;
+    struct s3_credentials found;
+    struct error error;
+    assert_status(HF_OK,
+                  s3_credentials_from_json(
+                      VIEW("{\"Code\":\"Success\",\"AccessKeyId\":\"a\",\"More\":[1,{}],"
+                           "\"SecretAccessKey\":\"s\\/\",\"Token\":null,"
+                           "\"Expiration\":\"2026-02-06T10:00:00Z\"}"),
+                      &found, &error),
+                  &error);
+    assert_string_equal(found.access_key, "a");
+    assert_string_equal(found.secret, "s/");
+    assert_string_equal(found.token, "");
+    assert_true(found.ends);
+    assert_true(found.expires.us == INT64_C(1770372000) * 1000000);
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{",
+        "{\"AccessKeyId\":\"a\"}",
+        "{\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"s\",\"Expiration\":\"soon\"}",
+        "{\"AccessKeyId\":\"a\\r\\nx\",\"SecretAccessKey\":\"s\"}"
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(s3_credentials_from_json(view_of(bad[i]), &found, &error), HF_INVALID);
+    assert_int_equal(s3_credentials_from_json(
+                         VIEW("{\"Code\":\"AssumeRoleUnauthorizedAccess\"}"), &found, &error),
+                     HF_DENIED);
+}
+
+/* ---- Places -------------------------------------------------------------------------------
+ */
+
+static char *home;
+
+static void write_file(const char *name, const char *text)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", home, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void name_file(const char *variable, const char *name)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", home, name);
+    setenv(variable, path, 1);
+}
+
+static void name_endpoint(const char *variable, const char *path)
+{
+    char uri[128];
+    snprintf(uri, sizeof uri, "http://127.0.0.1:%d%s", fake_port(), path);
+    setenv(variable, uri, 1);
+}
+
+/* No place has anything. */
+static int clean_world(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_CONFIG_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_ENDPOINT_URL_STS",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unsetenv(names[i]);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    setenv("HOME", home, 1);
+    fake_reset();
+    return 0;
+}
+
+static void fill_environment(void)
+{
+    setenv("AWS_ACCESS_KEY_ID", "environment", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret-of-environment", 1);
+}
+
+static void fill_files(void)
+{
+    write_file("credentials", "[default]\naws_access_key_id = file\n"
+                              "aws_secret_access_key = secret-of-file\n");
+    name_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+}
+
+static void fill_container(void)
+{
+    name_endpoint("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/ecs/creds");
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "Bearer container", 1);
+}
+
+static void fill_instance(void)
+{
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    name_endpoint("AWS_EC2_METADATA_SERVICE_ENDPOINT", "/");
+}
+
+static void fill_web_identity(void)
+{
+    write_file("identity", "identity+token/=\n");
+    name_file("AWS_WEB_IDENTITY_TOKEN_FILE", "identity");
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+    name_endpoint("AWS_ENDPOINT_URL_STS", "/sts");
+}
+
+static enum hf_status find(const char *profile, struct s3_credentials *ret_credentials,
+                           struct error *error)
+{
+    struct s3_provider *provider = NULL;
+    assert_status(HF_OK,
+                  s3_provider_open(env_real(), view_of(profile), VIEW("us-east-1"), NULL,
+                                   &provider, error),
+                  error);
+    struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
+    enum hf_status status = s3_provider_get(provider, deadline, ret_credentials, error);
+    s3_provider_close(provider);
+    return status;
+}
+
+static void expect_found(const char *name)
+{
+    struct s3_credentials found;
+    struct error error;
+    char secret[64];
+    snprintf(secret, sizeof secret, "secret-of-%s", name);
+    assert_status(HF_OK, find("", &found, &error), &error);
+    assert_string_equal(found.access_key, name);
+    assert_string_equal(found.secret, secret);
+}
+
+/* Filled from the last place to the first: each new one comes before those already filled. */
+static void places_have_an_order(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct error error;
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_non_null(strstr(error.why, "AWS_ACCESS_KEY_ID"));
+    fill_web_identity();
+    expect_found("web");
+    fill_instance();
+    expect_found("instance");
+    fill_container();
+    expect_found("container");
+    fill_files();
+    expect_found("file");
+    fill_environment();
+    expect_found("environment");
+}
+
+static void half_a_pair_is_an_error(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct error error;
+    fill_files();
+    setenv("AWS_ACCESS_KEY_ID", "alone", 1);
+    assert_int_equal(find("", &found, &error), HF_INVALID);
+    assert_non_null(strstr(error.why, "AWS_SECRET_ACCESS_KEY"));
+}
+
+static void a_profile_that_is_named_must_be_there(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct error error;
+    write_file("config", ini);
+    name_file("AWS_CONFIG_FILE", "config");
+    assert_status(HF_OK, find("second", &found, &error), &error);
+    assert_string_equal(found.access_key, "second");
+    setenv("AWS_PROFILE", "second", 1);
+    assert_status(HF_OK, find("", &found, &error), &error);
+    assert_string_equal(found.access_key, "second");
+    char region[40];
+    assert_true(s3_region_of_profile(VIEW(""), region, sizeof region));
+    assert_string_equal(region, "eu-west-1");
+    assert_int_equal(find("nobody", &found, &error), HF_INVALID);
+    assert_non_null(strstr(error.why, "nobody"));
+}
+
+static void a_container_token_comes_from_a_file(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct error error;
+    fill_container();
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    write_file("token", "Bearer container\n");
+    name_file("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "token");
+    expect_found("container");
+    /* Keys are not fetched over the open net. */
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.com/", 1);
+    assert_int_equal(find("", &found, &error), HF_INVALID);
+}
+
+static void an_instance_without_answer_is_passed_over(void **state)
+{
+    clean_world(state);
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
+    fill_web_identity();
+    expect_found("web");
+}
+
+static void a_refused_identity_says_so(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct error error;
+    fill_web_identity();
+    write_file("identity", "another\n");
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_non_null(strstr(error.why, "InvalidIdentityToken"));
+}
+
+/* ---- Keeping ------------------------------------------------------------------------------
+ */
+
+static void keys_are_fetched_once_and_kept(void **state)
+{
+    clean_world(state);
+    struct s3_provider *provider = NULL;
+    struct s3_credentials found;
+    struct error error;
+    struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
+    fill_container();
+    assert_status(HF_OK,
+                  s3_provider_open(env_real(), VIEW(""), VIEW("r"), NULL, &provider, &error),
+                  &error);
+    for (int i = 0; i < 5; i++)
+        assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_int_equal(fake_seen("GET", "ecs"), 1);
+    /* What was looked for just now is not looked for again, even if it was refused. */
+    s3_provider_distrust(provider);
+    assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_int_equal(fake_seen("GET", "ecs"), 1);
+    s3_provider_close(provider);
+}
+
+/* A clock that the test moves by hand; the rest of the world is real. */
+static struct mono_time hand_now;
+static struct wall_time hand_wall;
+static struct mono_time read_hand_now(struct env *env)
+{
+    (void)env;
+    return hand_now;
+}
+static struct wall_time read_hand_wall(struct env *env)
+{
+    (void)env;
+    return hand_wall;
+}
+
+static void keys_are_fetched_again_before_their_end(void **state)
+{
+    clean_world(state);
+    struct env_ops ops = *env_real()->ops;
+    ops.now = read_hand_now;
+    ops.wall = read_hand_wall;
+    struct env env = { &ops };
+    struct s3_provider *provider = NULL;
+    struct s3_credentials found;
+    struct error error;
+    hand_now = env_now(env_real());
+    hand_wall = env_wall(env_real());
+    name_endpoint("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/soon");
+    assert_status(HF_OK, s3_provider_open(&env, VIEW(""), VIEW("r"), NULL, &provider, &error),
+                  &error);
+    struct mono_time deadline = mono_add(hand_now, SPAN_S(1000));
+    assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_string_equal(found.access_key, "soon-1");
+    /* They end in a minute, but were fetched just now: used as they are. */
+    assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_string_equal(found.access_key, "soon-1");
+    hand_now = mono_add(hand_now, SPAN_S(10));
+    assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_string_equal(found.access_key, "soon-2");
+    /* A failing endpoint does no harm while they last, and is told when they do not. */
+    name_endpoint("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/always-500");
+    hand_now = mono_add(hand_now, SPAN_S(10));
+    assert_status(HF_OK, s3_provider_get(provider, deadline, &found, &error), &error);
+    assert_string_equal(found.access_key, "soon-2");
+    hand_now = mono_add(hand_now, SPAN_S(10));
+    hand_wall = wall_add(hand_wall, SPAN_S(120));
+    assert_int_equal(s3_provider_get(provider, deadline, &found, &error), HF_UNAVAILABLE);
+    s3_provider_close(provider);
+}
+
+static void requests_carry_the_session_token(void **state)
+{
+    clean_world(state);
+    fill_container();
+    struct store *store = fake_open("who", "");
+    struct delete_call call = { .key = VIEW("k") };
+    assert_status(HF_OK, store_delete(store, &call), &call.error);
+    store_close(store);
+}
+
+static void no_reason_tells_a_secret(void **state)
+{
+    clean_world(state);
+    static const char *const buckets[] = { "denied", "bad-secret", "silent", "skewed", "who" };
+    fill_environment();
+    setenv("AWS_SESSION_TOKEN", "very-secret-token", 1);
+    for (size_t i = 0; i < sizeof buckets / sizeof buckets[0]; i++) {
+        struct store *store = fake_open(buckets[i], "");
+        struct put_call call = { .key = VIEW("k"), .body = VIEW("x") };
+        assert_int_not_equal(store_put(store, &call), HF_OK);
+        assert_null(strstr(call.error.why, "secret-of-environment"));
+        assert_null(strstr(call.error.why, "very-secret-token"));
+        store_close(store);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    home = test_dir_make();
+    fake_start();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fake_stop();
+    test_dir_remove(home);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("profiles of the shared files are read", profiles_are_read),
+        IT("keys with blanks are refused, and not repeated", keys_with_blanks_are_refused),
+        IT("the answers of endpoints are read strictly", json_is_read),
+        IT("the places are looked at in their order", places_have_an_order),
+        IT("half a pair of keys is an error, not a reason to look on", half_a_pair_is_an_error),
+        IT("a profile that is named must be there", a_profile_that_is_named_must_be_there),
+        IT("a container's token comes from a file before a variable",
+           a_container_token_comes_from_a_file),
+        IT("an instance endpoint that does not answer is passed over",
+           an_instance_without_answer_is_passed_over),
+        IT("a web identity that is refused is told", a_refused_identity_says_so),
+        IT("keys are fetched once and kept", keys_are_fetched_once_and_kept),
+        IT("keys are fetched again before their end", keys_are_fetched_again_before_their_end),
+        IT("requests carry the session token", requests_carry_the_session_token),
+        IT("no reason tells a secret", no_reason_tells_a_secret),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

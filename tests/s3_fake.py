@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""s3_fake.py: a stand-in for what a real gateway will not do on demand.
+
+Listens on a free port of loopback, prints "port N", and serves until its input ends. The name of
+the bucket in the path chooses how it behaves; see the functions below. On its input it takes
+
+    seen METHOD BUCKET      prints how many such requests have arrived whole or in part
+    reset                   forgets counts and objects
+
+It also plays the metadata endpoints of containers and instances, and STS.
+"""
+
+import datetime
+import hashlib
+import socket
+import sys
+import threading
+import urllib.parse
+
+LOCK = threading.Lock()
+SEEN = {}
+OBJECTS = {}
+
+
+class Gone(Exception):
+    """The client has closed the connection."""
+
+
+class Request:
+    def __init__(self, method, path, query, headers):
+        self.method, self.path, self.query, self.headers = method, path, query, headers
+        parts = path.split("/", 2)
+        self.bucket = parts[1] if len(parts) > 1 else ""
+        self.key = urllib.parse.unquote(parts[2]) if len(parts) > 2 else ""
+        self.length = int(headers.get("content-length", "0"))
+        self.body = b""
+
+
+class Connection:
+    def __init__(self, sock):
+        self.sock, self.buffer, self.served = sock, b"", 0
+
+    def fill(self):
+        data = self.sock.recv(65536)
+        if not data:
+            raise Gone
+        self.buffer += data
+
+    def read_head(self):
+        while b"\r\n\r\n" not in self.buffer:
+            self.fill()
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = lines[0].split(" ", 2)
+        headers = {}
+        for line in lines[1:]:
+            name, value = line.split(":", 1)
+            headers[name.strip().lower()] = value.strip()
+        path, _, query = target.partition("?")
+        return Request(method, path, urllib.parse.parse_qs(query, keep_blank_values=True), headers)
+
+    def read_body(self, request, most=None):
+        wanted = request.length if most is None else min(most, request.length)
+        while len(self.buffer) < wanted:
+            self.fill()
+        request.body, self.buffer = self.buffer[:wanted], self.buffer[wanted:]
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def reply(self, status, body=b"", headers=None, length=None):
+        if isinstance(body, str):
+            body = body.encode()
+        now = datetime.datetime.now(datetime.timezone.utc)
+        lines = [f"HTTP/1.1 {status} X", f"Date: {now:%a, %d %b %Y %H:%M:%S} GMT"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        if status != 304:
+            lines.append(f"Content-Length: {len(body) if length is None else length}")
+        self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+
+    def reset(self):
+        """Closes with RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        raise Gone
+
+
+def error(code, more="", message="a message"):
+    return (f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{message}</Message>'
+            f"{more}</Error>")
+
+
+# ---- How buckets behave -----------------------------------------------------------------------
+
+
+def plain(connection, request):
+    """A small S3: conditions with quoted ETags, ranges, multi-object delete, uploads."""
+    name = (request.bucket, request.key)
+    with LOCK:
+        body = OBJECTS.get(name)
+        etag = f'"{hashlib.md5(body).hexdigest()}"' if body is not None else None
+        match = request.headers.get("if-match")
+        none_match = request.headers.get("if-none-match")
+        if request.method == "PUT":
+            if (none_match == "*" and body is not None) or (match and match != etag):
+                status = 404 if match and body is None else 412
+                code = "NoSuchKey" if status == 404 else "PreconditionFailed"
+                return connection.reply(status, error(code))
+            OBJECTS[name] = request.body
+            etag = f'"{hashlib.md5(request.body).hexdigest()}"'
+            return connection.reply(200, headers={"ETag": etag})
+        if request.method == "DELETE":
+            OBJECTS.pop(name, None)
+            return connection.reply(204)
+    if body is None:
+        return connection.reply(404, error("NoSuchKey"))
+    if match and match != etag:
+        return connection.reply(412, error("PreconditionFailed"))
+    if none_match == etag:
+        return connection.reply(304, headers={"ETag": etag})
+    headers = {"ETag": etag, "Last-Modified": "Fri, 06 Feb 2026 10:00:00 GMT"}
+    wanted = request.headers.get("range")
+    if not wanted:
+        return connection.reply(200, body, headers)
+    first, last = wanted[len("bytes="):].split("-")
+    first, last = int(first), min(int(last) if last else len(body) - 1, len(body) - 1)
+    if first >= len(body):
+        return connection.reply(416, error("InvalidRange"))
+    headers["Content-Range"] = f"bytes {first}-{last}/{len(body)}"
+    return connection.reply(206, body[first:last + 1], headers)
+
+
+def silent(connection, request):
+    """Takes everything, says nothing."""
+    raise Gone
+
+
+def half_reply(connection, request):
+    """Breaks off in the middle: in the headers of a put, in the body of a get."""
+    if request.method == "PUT":
+        connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Le')
+    else:
+        connection.reply(200, b"half", {"ETag": '"x"'}, length=100)
+    raise Gone
+
+
+def endless(connection, request):
+    """A reply that ends with the connection: whether it is whole, nobody can tell."""
+    connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nConnection: close\r\n\r\nsome of it')
+    raise Gone
+
+
+def half_refusal(connection, request):
+    """A refusal whose body breaks off."""
+    connection.reply(412, b"<Error><Code>Pre", length=400)
+    raise Gone
+
+
+def stale(connection, request):
+    """Serves a connection once; of the second request it takes all, and closes."""
+    if connection.served > 0:
+        raise Gone
+    return plain(connection, request)
+
+
+def flaky(connection, request):
+    """The first get of an object breaks off in the middle, the next ones do not."""
+    with LOCK:
+        count = SEEN.get(("GET", request.bucket), 0)
+        body = OBJECTS.get((request.bucket, request.key), b"")
+    if request.method == "GET" and count == 1:
+        etag = f'"{hashlib.md5(body).hexdigest()}"'
+        connection.reply(200, body[:len(body) // 2], {"ETag": etag}, length=len(body))
+        raise Gone
+    return plain(connection, request)
+
+
+def changing(connection, request):
+    """As flaky, but the object is another one after it broke off."""
+    with LOCK:
+        count = SEEN.get(("GET", request.bucket), 0)
+        if count == 2:
+            OBJECTS[(request.bucket, request.key)] = b"another object" * 10000
+    return flaky(connection, request)
+
+
+def big_error(connection, request):
+    connection.reply(403, b"<html>" + b"x" * (5 << 20) + b"</html>")
+
+
+def big_answer(connection, request):
+    """Accepts a put with an answer nobody asked for."""
+    connection.reply(200, b"x" * (5 << 20), {"ETag": '"x"'})
+
+
+def looping(connection, request):
+    connection.reply(200, "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a</Key>"
+                          "<ETag>x</ETag><Size>1</Size></Contents></ListBucketResult>")
+
+
+def empty_pages(connection, request):
+    connection.reply(200, "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")
+
+
+def foreign_keys(connection, request):
+    connection.reply(200, "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>zzz"
+                          "</Key><ETag>x</ETag><Size>1</Size></Contents></ListBucketResult>")
+
+
+def cut_listing(connection, request):
+    connection.reply(200, "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</K")
+
+
+def redirect(connection, request):
+    connection.reply(301, error("PermanentRedirect", "<Endpoint>b.s3.example.com</Endpoint>"),
+                     {"Location": "http://b.s3.example.com/"})
+
+
+def other_region(connection, request):
+    connection.reply(301, error("PermanentRedirect"), {"x-amz-bucket-region": "eu-central-1"})
+
+
+def malformed_region(connection, request):
+    connection.reply(400, error("AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>"))
+
+
+def skewed(connection, request):
+    connection.reply(403, error("RequestTimeTooSkewed",
+                                "<ServerTime>2001-02-03T04:05:06Z</ServerTime>"))
+
+
+def slow(connection, request):
+    """Answers nothing for as long as the client waits."""
+    while True:
+        connection.fill()
+
+
+def drip(connection, request):
+    """Begins a reply and never ends it."""
+    connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: 10\r\n\r\nabc')
+    slow(connection, request)
+
+
+def slowdown(connection, request):
+    """Throttles twice, then works."""
+    with LOCK:
+        count = SEEN[(request.method, request.bucket)]
+    if count <= 2:
+        return connection.reply(503, error("SlowDown"))
+    return plain(connection, request)
+
+
+def always_500(connection, request):
+    connection.reply(500, error("InternalError"))
+
+
+def not_implemented(connection, request):
+    connection.reply(501, error("NotImplemented"))
+
+
+def conflict_409(connection, request):
+    connection.reply(409, error("ConditionalRequestConflict"))
+
+
+def gone_404(connection, request):
+    connection.reply(404, error("NoSuchKey"))
+
+
+def no_bucket(connection, request):
+    connection.reply(404, error("NoSuchBucket"))
+
+
+def not_s3(connection, request):
+    connection.reply(404, "<html>nothing here</html>")
+
+
+def denied(connection, request):
+    connection.reply(403, error("AccessDenied"))
+
+
+def bad_key(connection, request):
+    connection.reply(403, error("InvalidAccessKeyId"))
+
+
+def bad_secret(connection, request):
+    connection.reply(403, error("SignatureDoesNotMatch"))
+
+
+def bad_digest(connection, request):
+    connection.reply(400, error("BadDigest"))
+
+
+def throttled_429(connection, request):
+    connection.reply(429, error("TooManyRequests"))
+
+
+def no_etag(connection, request):
+    connection.reply(200, b"body" if request.method == "GET" else b"")
+
+
+def aged(connection, request):
+    connection.reply(200, b"old", {"ETag": '"x"', "Age": "12"})
+
+
+def bare_only(connection, request):
+    """Takes If-Match of a put without quotes only, as Ceph does."""
+    match = request.headers.get("if-match", "")
+    if request.method == "PUT" and match:
+        if match.startswith('"'):
+            return connection.reply(412, error("PreconditionFailed"))
+        request.headers["if-match"] = f'"{match}"'
+    return plain(connection, request)
+
+
+def never_matches(connection, request):
+    if request.method == "PUT" and "if-match" in request.headers:
+        return connection.reply(412, error("PreconditionFailed"))
+    return plain(connection, request)
+
+
+def uploads(connection, request):
+    """Multipart uploads; the key says what goes wrong: "part", "complete", "refuse" or nothing."""
+    if request.method == "POST" and "uploads" in request.query:
+        return connection.reply(200, "<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
+                                     "</InitiateMultipartUploadResult>")
+    if request.method == "PUT" and request.key == "part":
+        return connection.reply(400, error("InvalidArgument"))
+    if request.method == "PUT":
+        return connection.reply(200, headers={"ETag": f'"{request.query["partNumber"][0]}"'})
+    if request.method == "DELETE":
+        return connection.reply(204)
+    if request.key == "complete":
+        return connection.reply(200, "  \n" + error("InternalError"))
+    if request.key == "refuse":
+        return connection.reply(400, error("InvalidPart"))
+    return connection.reply(200, '<?xml version="1.0"?><CompleteMultipartUploadResult>'
+                                 "<ETag>&quot;whole-1&quot;</ETag></CompleteMultipartUploadResult>")
+
+
+def deletes(connection, request):
+    """A multi-object delete that leaves the key "kept"; single ones work."""
+    if request.method == "POST":
+        return connection.reply(200, "<DeleteResult><Error><Key>kept</Key><Code>AccessDenied</Code>"
+                                     "<Message>no</Message></Error></DeleteResult>")
+    return connection.reply(204)
+
+
+def no_multi_delete(connection, request):
+    if request.method == "POST":
+        return connection.reply(501, error("NotImplemented"))
+    return connection.reply(204)
+
+
+# ---- Where credentials come from --------------------------------------------------------------
+
+
+def credentials_json(name):
+    return (f'{{"Code": "Success", "AccessKeyId": "{name}", "SecretAccessKey": "secret-of-{name}",'
+            f' "Token": "token-of-{name}", "Expiration": "2038-01-01T00:00:00Z"}}')
+
+
+def ecs(connection, request):
+    if request.headers.get("authorization") != "Bearer container":
+        return connection.reply(401, "{}")
+    return connection.reply(200, credentials_json("container"))
+
+
+def soon(connection, request):
+    """Credentials that end in a minute: good, but to be fetched again at the next chance."""
+    with LOCK:
+        count = SEEN[("GET", "soon")]
+    ends = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=60)
+    return connection.reply(200, f'{{"AccessKeyId": "soon-{count}", "SecretAccessKey": "s",'
+                                 f' "Token": "t", "Expiration": "{ends:%Y-%m-%dT%H:%M:%SZ}"}}')
+
+
+def instance(connection, request):
+    """Version 2 only: a token by PUT, then the role, then its keys."""
+    path = request.path[len("/latest"):]
+    if request.method == "PUT" and path == "/api/token":
+        if request.headers.get("x-aws-ec2-metadata-token-ttl-seconds") != "21600":
+            return connection.reply(400)
+        return connection.reply(200, "session-token")
+    if request.headers.get("x-aws-ec2-metadata-token") != "session-token":
+        return connection.reply(401)
+    if path == "/meta-data/iam/security-credentials/":
+        return connection.reply(200, "my-role\n")
+    if path == "/meta-data/iam/security-credentials/my-role":
+        return connection.reply(200, credentials_json("instance"))
+    return connection.reply(404)
+
+
+def sts(connection, request):
+    form = urllib.parse.parse_qs(request.body.decode())
+    if (form.get("Action") != ["AssumeRoleWithWebIdentity"]
+            or form.get("WebIdentityToken") != ["identity+token/="]
+            or form.get("RoleArn") != ["arn:aws:iam::1:role/r"]):
+        return connection.reply(400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code>"
+                                     "</Error></ErrorResponse>")
+    return connection.reply(200, "<AssumeRoleWithWebIdentityResponse>"
+                                 "<AssumeRoleWithWebIdentityResult><Credentials>"
+                                 "<AccessKeyId>web</AccessKeyId>"
+                                 "<SecretAccessKey>secret-of-web</SecretAccessKey>"
+                                 "<SessionToken>token-of-web</SessionToken>"
+                                 "<Expiration>2038-01-01T00:00:00Z</Expiration></Credentials>"
+                                 "</AssumeRoleWithWebIdentityResult>"
+                                 "</AssumeRoleWithWebIdentityResponse>")
+
+
+def who(connection, request):
+    """Lets in only what carries the session token of its own access key, and has it signed."""
+    authorization = request.headers.get("authorization", "")
+    name = authorization.partition("Credential=")[2].partition("/")[0]
+    token = request.headers.get("x-amz-security-token", "none")
+    if token != f"token-of-{name}" or ";x-amz-security-token" not in authorization:
+        return connection.reply(403, error("AccessDenied", message=f"{name} {token}"))
+    return connection.reply(204)
+
+
+BEHAVIOURS = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        plain, silent, half_reply, endless, half_refusal, stale, flaky, changing, big_error, big_answer,
+        looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
+        skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, gone_404,
+        no_bucket, not_s3, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
+        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who)
+}
+BEHAVIOURS["latest"] = instance
+
+
+def serve(sock):
+    connection = Connection(sock)
+    try:
+        while True:
+            request = connection.read_head()
+            with LOCK:
+                seen = (request.method, request.bucket)
+                SEEN[seen] = SEEN.get(seen, 0) + 1
+            if request.bucket == "cut-mid-body":
+                connection.read_body(request, request.length // 4)
+                connection.reset()
+            connection.read_body(request)
+            BEHAVIOURS[request.bucket](connection, request)
+            connection.served += 1
+    except (Gone, OSError):
+        pass
+    finally:
+        sock.close()
+
+
+def accept(listener):
+    while True:
+        sock, _ = listener.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+
+
+def main():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    threading.Thread(target=accept, args=(listener,), daemon=True).start()
+    print(f"port {listener.getsockname()[1]}", flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "reset":
+            with LOCK:
+                SEEN.clear()
+                OBJECTS.clear()
+            print("done", flush=True)
+        else:
+            with LOCK:
+                print(SEEN.get((words[1], words[2]), 0), flush=True)
+
+
+if __name__ == "__main__":
+    main()
