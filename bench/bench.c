@@ -16,7 +16,7 @@ void bench_die(const char *format, ...)
     exit(1);
 }
 
-/* ---- Series ---------------------------------------------------------------------- */
+/* ---- Series -------------------------------------------------------------------------- */
 
 void series_add(struct series *series, double value)
 {
@@ -58,7 +58,7 @@ double series_most(const struct series *series)
     return series->count ? sorted(series).values[series->count - 1] : 0;
 }
 
-/* ---- Printing -------------------------------------------------------------------- */
+/* ---- Printing ------------------------------------------------------------------------ */
 
 bool bench_wants(const struct bench *bench, const char *name)
 {

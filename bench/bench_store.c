@@ -35,7 +35,7 @@
 
 static char folder[512];
 
-/* ---- Helpers --------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------- */
 
 static double now_s(void)
 {
@@ -82,7 +82,7 @@ static void make_folder(const char *parent)
         bench_die("%s: %s", folder, strerror(errno));
 }
 
-/* ---- Tasks that put over and over ------------------------------------------------ */
+/* ---- Tasks that put over and over ---------------------------------------------------- */
 
 /* Each task has keys of its own and takes one of them at random, so that the puts of one
  * transaction lie as far apart in the file as they would in life. */
@@ -149,7 +149,7 @@ static struct putter *putters_new(struct store *store, unsigned tasks)
     return putters;
 }
 
-/* ---- Bare SQLite ----------------------------------------------------------------- */
+/* ---- Bare SQLite --------------------------------------------------------------------- */
 
 struct bare {
     sqlite3 *handle;
@@ -251,7 +251,7 @@ static double bare_measure(struct bare *bare, double seconds)
     return (double)done / (now_s() - start);
 }
 
-/* ---- A file for each put --------------------------------------------------------- */
+/* ---- A file for each put ------------------------------------------------------------- */
 
 static void replace_durably(int folder_fd, const char *name, const char *body)
 {
@@ -307,7 +307,7 @@ static void bench_sqlite(struct bench *bench)
     bench_ratio(bench, "sqlite: over a file a put", &ours, &plain, 10);
 }
 
-/* ---- mem ------------------------------------------------------------------------- */
+/* ---- mem ----------------------------------------------------------------------------- */
 
 static double mem_measure(struct store *store, double seconds)
 {
@@ -346,7 +346,7 @@ static void bench_mem(struct bench *bench)
               /* at_most */ false);
 }
 
-/* ---- Processes ------------------------------------------------------------------- */
+/* ---- Processes ----------------------------------------------------------------------- */
 
 /* What the children of one measurement share. */
 struct crew {
@@ -448,7 +448,7 @@ static void bench_contend(struct bench *bench)
     bench_figure(bench, "sqlite: 8 processes of 1 task on one file", "puts/s", &rates);
 }
 
-/* ---- Streams --------------------------------------------------------------------- */
+/* ---- Streams ------------------------------------------------------------------------- */
 
 static void write_source(const char *path, uint64_t size)
 {
@@ -544,7 +544,7 @@ static void bench_stream(struct bench *bench)
     unlink(source);
 }
 
-/* ---- Program --------------------------------------------------------------------- */
+/* ---- Program ------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

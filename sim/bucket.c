@@ -52,8 +52,7 @@ struct store_traits bucket_traits(const struct bucket *bucket)
                                   .clock = bucket->options.clock };
 }
 
-/* ---- Its clock ------------------------------------------------------------------------------
- */
+/* ---- Its clock ----------------------------------------------------------------------- */
 
 struct wall_time bucket_date(const struct bucket *bucket, struct span skew)
 {
@@ -66,8 +65,7 @@ void bucket_step_clock(struct bucket *bucket, struct span by)
     bucket->clock_off_us += by.us;
 }
 
-/* ---- Writing --------------------------------------------------------------------------------
- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
 static struct object *object_new(struct view key, struct view body)
 {
@@ -132,8 +130,7 @@ void bucket_delete(struct bucket *bucket, struct delete_call *call)
     free(taken);
 }
 
-/* ---- Reading --------------------------------------------------------------------------------
- */
+/* ---- Reading ------------------------------------------------------------------------- */
 
 void bucket_get(struct bucket *bucket, struct get_call *call)
 {

@@ -32,8 +32,7 @@ void bucket_delete(struct bucket *bucket, struct delete_call *call);
 /* call->entries must have room for call->max. */
 void bucket_list(struct bucket *bucket, struct list_call *call);
 
-/* ---- Its clock ------------------------------------------------------------------------------
- */
+/* ---- Its clock ----------------------------------------------------------------------- */
 
 /* The store's date now, whole seconds, at a front end whose clock is off by `skew`. */
 struct wall_time bucket_date(const struct bucket *bucket, struct span skew);
@@ -41,8 +40,7 @@ struct wall_time bucket_date(const struct bucket *bucket, struct span skew);
 /* The store's clock jumps, at all front ends. */
 void bucket_step_clock(struct bucket *bucket, struct span by);
 
-/* ---- For judges -----------------------------------------------------------------------------
- */
+/* ---- For judges ---------------------------------------------------------------------- */
 
 /* The body of an object, until the next change; data is NULL when it is not there. */
 struct view bucket_peek(const struct bucket *bucket, struct view key);

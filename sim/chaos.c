@@ -50,8 +50,7 @@ static struct span draw_either_way(struct chaos *chaos, struct span limit)
     return SPAN_US(draw_up_to(chaos, SPAN_US(2 * limit.us)) - limit.us);
 }
 
-/* ---- The end of an ordeal -------------------------------------------------------------------
- */
+/* ---- The end of an ordeal ------------------------------------------------------------ */
 
 static void end_ordeal(void *argument)
 {
@@ -80,8 +79,7 @@ static void begin_ordeal(struct ordeal *ordeal, enum chaos_fault fault, struct s
                     ordeal);
 }
 
-/* ---- Its beginning --------------------------------------------------------------------------
- */
+/* ---- Its beginning ------------------------------------------------------------------- */
 
 static void reboot(struct chaos *chaos, struct ordeal *chosen)
 {

@@ -65,8 +65,7 @@ static struct {
     size_t mapped;
 } pool;
 
-/* ---- What sanitizers want to know -----------------------------------------------------------
- */
+/* ---- What sanitizers want to know ---------------------------------------------------- */
 
 #if WITH_ASAN
 
@@ -147,8 +146,7 @@ static void sanitizer_end(struct fiber *fiber)
 
 #endif
 
-/* ---- Switching ------------------------------------------------------------------------------
- */
+/* ---- Switching ----------------------------------------------------------------------- */
 
 #if WITH_ASAN || WITH_TSAN
 
@@ -243,8 +241,7 @@ bool fiber_inside(void)
     return running != NULL;
 }
 
-/* ---- Stacks ---------------------------------------------------------------------------------
- */
+/* ---- Stacks -------------------------------------------------------------------------- */
 
 static size_t guard_size(void)
 {

@@ -49,8 +49,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__real_realpath(const char *path, char *resolved);
 char *__wrap_realpath(const char *path, char *resolved);
 
-/* ---- Blocks and their owners ----------------------------------------------------------------
- */
+/* ---- Blocks and their owners --------------------------------------------------------- */
 
 static void adopt(struct heap_block *block, struct heap *owner, size_t size)
 {
@@ -122,8 +121,7 @@ void heap_setup(void)
     json_object_seed(1); /* else the order in hash tables differs from process to process */
 }
 
-/* ---- What the linker puts in the place of libc's --------------------------------------------
- */
+/* ---- What the linker puts in the place of libc's ------------------------------------- */
 
 void *__wrap_malloc(size_t size)
 {

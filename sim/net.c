@@ -45,8 +45,7 @@ const char *net_fault_text(enum net_fault fault)
     return texts[fault];
 }
 
-/* ---- Draws ----------------------------------------------------------------------------------
- */
+/* ---- Draws --------------------------------------------------------------------------- */
 
 /* In [0, limit]. */
 static int64_t draw_up_to(struct net *net, struct span limit)
@@ -85,8 +84,7 @@ static int64_t draw_delay(struct request *request)
     return delay;
 }
 
-/* ---- Records --------------------------------------------------------------------------------
- */
+/* ---- Records ------------------------------------------------------------------------- */
 
 struct request *request_new(struct net *net, struct node *node, enum request_kind kind,
                             size_t room)
@@ -207,8 +205,7 @@ struct request_text request_text(const struct request *request)
     return result;
 }
 
-/* ---- The end, as the node sees it -----------------------------------------------------------
- */
+/* ---- The end, as the node sees it ---------------------------------------------------- */
 
 static void end_request(struct request *request, enum request_end end)
 {
@@ -256,8 +253,7 @@ static void answer_never(struct request *request)
     answer_in(request, delay, END_SILENCE);
 }
 
-/* ---- At the store ---------------------------------------------------------------------------
- */
+/* ---- At the store -------------------------------------------------------------------- */
 
 /* Entries and names go into the memory of the request. */
 static void apply_list(struct bucket *bucket, struct list_call *call)
@@ -319,8 +315,7 @@ static void ring_arrival(void *argument)
         answer_in(request, draw_delay(request), END_REPLY);
 }
 
-/* ---- On its way -----------------------------------------------------------------------------
- */
+/* ---- On its way ---------------------------------------------------------------------- */
 
 static bool is_write(const struct request *request)
 {
@@ -384,8 +379,7 @@ void request_await(struct request *request)
         task_wait(request->net->world, WAIT_REPLY);
 }
 
-/* ---- The network as a whole -----------------------------------------------------------------
- */
+/* ---- The network as a whole ---------------------------------------------------------- */
 
 struct net *net_new(struct world *world, const struct net_options *options)
 {

@@ -65,8 +65,7 @@ static struct store_stamp stamp_of(const struct net_store *store, const struct r
     };
 }
 
-/* ---- Sending --------------------------------------------------------------------------------
- */
+/* ---- Sending ------------------------------------------------------------------------- */
 
 static struct request *send_get(struct net_store *store, const struct get_call *call)
 {
@@ -124,8 +123,7 @@ static struct request *send_list(struct net_store *store, const struct list_call
     return request;
 }
 
-/* ---- Answers --------------------------------------------------------------------------------
- */
+/* ---- Answers ------------------------------------------------------------------------- */
 
 static void take_get(struct net_store *store, struct get_call *call, struct request *request,
                      struct mono_time sent)
@@ -186,8 +184,7 @@ static void take_list(struct net_store *store, struct list_call *call, struct re
     trace_end(store, request, call->error.status);
 }
 
-/* ---- The calls ------------------------------------------------------------------------------
- */
+/* ---- The calls ----------------------------------------------------------------------- */
 
 /* All requests of one call of many are under way together; then each is waited for in turn. The
  * three are alike but for their types. */

@@ -15,8 +15,7 @@
 #define NODE_TRACE(node, ...) \
     trace_line(&(node)->world->trace, (node)->world->now_us, __VA_ARGS__)
 
-/* ---- Machines -------------------------------------------------------------------------------
- */
+/* ---- Machines ------------------------------------------------------------------------ */
 
 /* In [-limit, limit]. */
 static int64_t draw_around_zero(struct prng *prng, int64_t limit)
@@ -62,8 +61,7 @@ static void machine_reboot(struct world *world, struct machine *machine)
     draw_boot_id(machine, &world->machines_random);
 }
 
-/* ---- Nodes ----------------------------------------------------------------------------------
- */
+/* ---- Nodes --------------------------------------------------------------------------- */
 
 struct node *node_new(struct world *world, const struct node_options *options)
 {
@@ -149,8 +147,7 @@ void node_add_watch(struct node *node, struct node_watch *watch)
     node->watches = watch;
 }
 
-/* ---- Birth and death ------------------------------------------------------------------------
- */
+/* ---- Birth and death ----------------------------------------------------------------- */
 
 static void run_program(void *argument)
 {
@@ -232,8 +229,7 @@ void node_reboot_machine(struct node *node)
     NODE_TRACE(node, "machine %u: has a new boot id %s", machine->number, machine->boot_id);
 }
 
-/* ---- Pauses ---------------------------------------------------------------------------------
- */
+/* ---- Pauses -------------------------------------------------------------------------- */
 
 static void stop_tasks(struct node *node)
 {
@@ -294,8 +290,7 @@ void node_resume(struct node *node)
             start_tasks(node->world->nodes[i]);
 }
 
-/* ---- Clocks ---------------------------------------------------------------------------------
- */
+/* ---- Clocks -------------------------------------------------------------------------- */
 
 void node_step_wall(struct node *node, struct span by)
 {

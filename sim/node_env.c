@@ -26,8 +26,7 @@ static struct sim_cond *cond_of(struct env_cond *cond)
     return (struct sim_cond *)(void *)cond->state;
 }
 
-/* ---- Lines of waiting tasks -----------------------------------------------------------------
- */
+/* ---- Lines of waiting tasks ---------------------------------------------------------- */
 
 static void wait_queue_join(struct wait_queue *queue, struct env_task *task)
 {
@@ -71,8 +70,7 @@ static void wake_any(struct world *world, struct wait_queue *queue)
     task_wake(task);
 }
 
-/* ---- Clocks and randomness ------------------------------------------------------------------
- */
+/* ---- Clocks and randomness ----------------------------------------------------------- */
 
 static struct mono_time sim_now(struct env *env)
 {
@@ -119,8 +117,7 @@ static void sim_random(struct env *env, void *bytes, size_t size)
     }
 }
 
-/* ---- Tasks ----------------------------------------------------------------------------------
- */
+/* ---- Tasks --------------------------------------------------------------------------- */
 
 static enum hf_status sim_task_start(struct env *env, void (*run)(void *), void *argument,
                                      struct env_task **ret_task, struct error *error)
@@ -146,8 +143,7 @@ static void sim_task_join(struct env *env, struct env_task *task)
     task_free(task);
 }
 
-/* ---- Mutex ----------------------------------------------------------------------------------
- */
+/* ---- Mutex --------------------------------------------------------------------------- */
 
 static struct world *world_of_mutex(struct env_mutex *mutex)
 {
@@ -206,8 +202,7 @@ static void sim_mutex_unlock(struct env_mutex *mutex)
     world_maybe_switch(world);
 }
 
-/* ---- Condition ------------------------------------------------------------------------------
- */
+/* ---- Condition ----------------------------------------------------------------------- */
 
 static void sim_cond_init(struct env_cond *cond)
 {

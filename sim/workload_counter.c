@@ -39,8 +39,7 @@ struct counter {
     bool done_in_calm[NODES_MAX + 1];
 };
 
-/* ---- The object -----------------------------------------------------------------------------
- */
+/* ---- The object ---------------------------------------------------------------------- */
 
 /* "<value> <increment that wrote it> <nonce> <last increment of node 1> <of node 2> ..." */
 struct document {
@@ -75,8 +74,7 @@ static bool document_parse(struct view body, unsigned nodes, struct document *re
     return good && body.size == 0;
 }
 
-/* ---- What a node does -----------------------------------------------------------------------
- */
+/* ---- What a node does ---------------------------------------------------------------- */
 
 struct client {
     struct counter *counter;
@@ -191,8 +189,7 @@ static void program(struct node *node, void *argument)
     store_close(client.store);
 }
 
-/* ---- The judge ------------------------------------------------------------------------------
- */
+/* ---- The judge ----------------------------------------------------------------------- */
 
 static void changed(void *argument, const struct bucket_change *change)
 {
@@ -259,8 +256,7 @@ static void judge(struct run *run, void *state)
                        i);
 }
 
-/* ---- Making it ------------------------------------------------------------------------------
- */
+/* ---- Making it ----------------------------------------------------------------------- */
 
 static void *start(struct run *run)
 {

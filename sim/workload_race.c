@@ -38,8 +38,7 @@ static struct round_key key_of_round(uint64_t round)
     return key;
 }
 
-/* ---- What a node does -----------------------------------------------------------------------
- */
+/* ---- What a node does ---------------------------------------------------------------- */
 
 static void won(struct race *race, uint64_t round, unsigned leg_number, unsigned node)
 {
@@ -96,8 +95,7 @@ static void program(struct node *node, void *argument)
     store_close(store);
 }
 
-/* ---- The judge ------------------------------------------------------------------------------
- */
+/* ---- The judge ----------------------------------------------------------------------- */
 
 static void changed(void *argument, const struct bucket_change *change)
 {

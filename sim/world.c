@@ -76,8 +76,7 @@ void world_cancel_timer(struct world *world, struct timer *timer)
     timer_cancel(&world->timers, timer);
 }
 
-/* ---- Failure --------------------------------------------------------------------------------
- */
+/* ---- Failure ------------------------------------------------------------------------- */
 
 const char *world_failure(const struct world *world)
 {
@@ -144,8 +143,7 @@ void world_step(struct world *world)
     fail_with_tasks(world, what);
 }
 
-/* ---- Who can run ----------------------------------------------------------------------------
- */
+/* ---- Who can run --------------------------------------------------------------------- */
 
 void ready_add(struct env_task *task)
 {
@@ -233,8 +231,7 @@ void world_maybe_switch(struct world *world)
     }
 }
 
-/* ---- Tasks ----------------------------------------------------------------------------------
- */
+/* ---- Tasks --------------------------------------------------------------------------- */
 
 static void run_task(void *argument)
 {
@@ -287,8 +284,7 @@ void task_free(struct env_task *task)
     free(task);
 }
 
-/* ---- The loop -------------------------------------------------------------------------------
- */
+/* ---- The loop ------------------------------------------------------------------------ */
 
 /* A task that has ended keeps its record until it is joined; the first task is the process. */
 static void task_ended(struct env_task *task)

@@ -99,8 +99,7 @@ void world_set_timer(struct world *world, struct timer *timer, int64_t due_us,
                      void (*ring)(void *), void *argument);
 void world_cancel_timer(struct world *world, struct timer *timer);
 
-/* ---- Nodes ----------------------------------------------------------------------------------
- */
+/* ---- Nodes --------------------------------------------------------------------------- */
 
 struct node_options {
     struct node *beside;   /* runs on the same machine as this one; NULL: on one of its own */
@@ -137,8 +136,7 @@ bool node_is_up(const struct node *node);
 /* How often it has been booted. */
 uint32_t node_lives(const struct node *node);
 
-/* ---- What can happen to a node --------------------------------------------------------------
- */
+/* ---- What can happen to a node ------------------------------------------------------- */
 
 /* All its tasks vanish where they stand, and its memory with them. What it sent is under way
  * all the same. Called by a task of that node it does not return. Fine when it is down. */
@@ -182,8 +180,7 @@ struct node_watch {
 };
 void node_add_watch(struct node *node, struct node_watch *watch);
 
-/* ---- Tasks, for what blocks them besides env: the network -----------------------------------
- */
+/* ---- Tasks, for what blocks them besides env: the network ---------------------------- */
 
 /* What a task waits for, in words: "a task waits for <this>". */
 #define WAIT_TABLE(ROW)              \

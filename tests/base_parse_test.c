@@ -20,7 +20,7 @@ static void assert_refused(const char *what, enum hf_status status, const struct
     assert_true(strlen(error->why) > 10);
 }
 
-/* ---- numbers and switches ---- */
+/* ---- numbers and switches ------------------------------------------------------------ */
 
 static void numbers_are_digits_only(void **state)
 {
@@ -79,7 +79,7 @@ static void switches_are_on_or_off(void **state)
         assert_refused(bad[i], parse_switch(view_of(bad[i]), &on, &error), &error);
 }
 
-/* ---- spans ---- */
+/* ---- spans --------------------------------------------------------------------------- */
 
 static void spans_have_units(void **state)
 {
@@ -204,7 +204,7 @@ static void spans_print_and_read_back(void **state)
     assert_string_equal(span_text(SPAN_S(-90), text), "-1m30s");
 }
 
-/* ---- sizes ---- */
+/* ---- sizes --------------------------------------------------------------------------- */
 
 static void sizes_have_units(void **state)
 {
@@ -306,7 +306,7 @@ static void sizes_print_for_people(void **state)
     }
 }
 
-/* ---- times ---- */
+/* ---- times --------------------------------------------------------------------------- */
 
 static void times_are_read(void **state)
 {
@@ -460,7 +460,7 @@ static void times_print_and_read_back(void **state)
         assert_true(strlen(time_text((struct wall_time){ absurd[i] }, text)) < sizeof text);
 }
 
-/* ---- hexadecimal ---- */
+/* ---- hexadecimal --------------------------------------------------------------------- */
 
 static void bytes_print_as_hexadecimal(void **state)
 {
@@ -493,7 +493,7 @@ static void digits_are_digits_of_either_case(void **state)
     }
 }
 
-/* ---- URLs ---- */
+/* ---- URLs ---------------------------------------------------------------------------- */
 
 static void urls_come_apart(void **state)
 {

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- views ---- */
+/* ---- views --------------------------------------------------------------------------- */
 
 static void compares_by_byte(void **state)
 {
@@ -86,7 +86,7 @@ static void cuts_at_separators(void **state)
     assert_int_equal(whole.size, 0);
 }
 
-/* ---- buffers ---- */
+/* ---- buffers ------------------------------------------------------------------------- */
 
 static void appends_up_to_its_bound(void **state)
 {
@@ -210,7 +210,7 @@ static void survives_each_failed_allocation(void **state)
     }
 }
 
-/* ---- arena ---- */
+/* ---- arena --------------------------------------------------------------------------- */
 
 static void gives_aligned_memory_that_does_not_overlap(void **state)
 {
@@ -265,7 +265,7 @@ static void answers_null_without_memory(void **state)
     arena_release(&arena);
 }
 
-/* ---- statuses and errors ---- */
+/* ---- statuses and errors ------------------------------------------------------------- */
 
 static void every_status_has_its_own_name_text_and_code(void **state)
 {
@@ -388,7 +388,7 @@ static void errno_becomes_what_to_do_next(void **state)
     }
 }
 
-/* ---- moments ---- */
+/* ---- moments ------------------------------------------------------------------------- */
 
 static void moments_add_and_compare(void **state)
 {
@@ -409,7 +409,7 @@ static void moments_add_and_compare(void **state)
     assert_true(mono_add((struct mono_time){ MOMENT_FAR }, (struct span){ MOMENT_FAR }).us > 0);
 }
 
-/* ---- hashes ---- */
+/* ---- hashes -------------------------------------------------------------------------- */
 
 static void crc32c_gives_the_published_answers(void **state)
 {
@@ -489,7 +489,7 @@ static void xxh3_gives_the_published_answer(void **state)
     assert_true(hash_xxh3(VIEW("a")) != hash_xxh3(VIEW("b")));
 }
 
-/* ---- the seeded sequence ---- */
+/* ---- the seeded sequence ------------------------------------------------------------- */
 
 static void the_sequence_is_the_same_everywhere(void **state)
 {

@@ -20,8 +20,7 @@
 /* A reader asked while the writer is stopped waits so long for it, in vain. */
 #define READER_WAIT SPAN_MS(3)
 
-/* ---- Steps ----------------------------------------------------------------------------------
- */
+/* ---- Steps --------------------------------------------------------------------------- */
 
 static struct store *open_store(const char *pattern, const char *folder)
 {
@@ -113,8 +112,7 @@ static void do_steps(struct store *store, const struct crash_step *steps, bool m
     }
 }
 
-/* ---- Judging what is left
- * ----------------------------------------------------------------------- */
+/* ---- Judging what is left ------------------------------------------------------------ */
 
 /* What stands in the way of one judgement: which state, for the message. */
 struct judgement {
@@ -215,8 +213,7 @@ static void judge_store(const struct judgement *judgement, const char *folder)
     store_close(store);
 }
 
-/* ---- Killed
- * ----------------------------------------------------------------------------------- */
+/* ---- Killed -------------------------------------------------------------------------- */
 
 /* One run of the steps in a child. */
 struct run {
@@ -281,8 +278,7 @@ void crash_by_kill(const struct crash_store *kind, const struct crash_story *sto
     assert_true(at > 10);
 }
 
-/* ---- Without power
- * ---------------------------------------------------------------------------- */
+/* ---- Without power ------------------------------------------------------------------- */
 
 /* Whether somebody who reads now is told what the next step will have done. */
 static bool reader_sees_next(struct run *run)

@@ -11,8 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* ---- Nodes ----------------------------------------------------------------------------------
- */
+/* ---- Nodes --------------------------------------------------------------------------- */
 
 static int node_add(struct model *model, bool folder, ino_t inode)
 {
@@ -109,8 +108,7 @@ void model_apply(struct model *model, const struct change *change)
     }
 }
 
-/* ---- From a folder, and back
- * ------------------------------------------------------------------ */
+/* ---- From a folder, and back --------------------------------------------------------- */
 
 static void scan_file(struct model *model, int node, int fd, const struct stat *st)
 {
@@ -247,8 +245,7 @@ void model_build(const struct model *model, const char *folder,
     free(build.paths);
 }
 
-/* ---- The record
- * -------------------------------------------------------------------------------- */
+/* ---- The record ---------------------------------------------------------------------- */
 
 struct record *record_new(const char *folder)
 {

@@ -20,8 +20,7 @@
 #define THREADS_MAX  64
 #define MARK_COMMAND 0x48464d4b
 
-/* ---- Marks ----------------------------------------------------------------------------------
- */
+/* ---- Marks --------------------------------------------------------------------------- */
 
 void trace_mark(int value)
 {
@@ -37,8 +36,7 @@ bool trace_is_mark(const struct trace_stop *stop, int *ret_value)
     return true;
 }
 
-/* ---- The child ------------------------------------------------------------------------------
- */
+/* ---- The child ----------------------------------------------------------------------- */
 
 struct threads {
     struct trace_stop last[THREADS_MAX]; /* the call that each thread is in */
@@ -130,8 +128,7 @@ bool trace_run(const struct tracer *tracer)
     }
 }
 
-/* ---- Where a call points to
- * ------------------------------------------------------------------- */
+/* ---- Where a call points to ---------------------------------------------------------- */
 
 static void fd_path(pid_t pid, uint64_t fd, char path[64])
 {
@@ -193,8 +190,7 @@ static struct place read_place(const struct record *record, pid_t pid, uint64_t 
     return place;
 }
 
-/* ---- What a call changed
- * ------------------------------------------------------------------------ */
+/* ---- What a call changed ------------------------------------------------------------- */
 
 /* All that was written is in the file by now: it is read back from there. */
 static void record_write(struct record *record, const struct trace_stop *stop, uint64_t fd,
@@ -362,8 +358,7 @@ static void record_sync(struct record *record, const struct trace_stop *stop)
         record_add(record, &(struct change){ .kind = CHANGE_SYNC, .node = node });
 }
 
-/* ---- Which call it was
- * -------------------------------------------------------------------------- */
+/* ---- Which call it was --------------------------------------------------------------- */
 
 #define PLACE(at, path) read_place(record, stop->pid, (at), (path))
 

@@ -114,8 +114,7 @@ static enum hf_status delete_always(struct store *store, const char *key)
     return store_delete(store, &call);
 }
 
-/* ---- Names ----------------------------------------------------------------------------------
- */
+/* ---- Names --------------------------------------------------------------------------- */
 
 /* Keys made of what is hard: separators, dots, marks, long runs. */
 static struct view random_key(struct prng *prng, char space[KEY_BYTES_MAX])
@@ -269,8 +268,7 @@ static void readable(void **state)
     fixture_release(&f);
 }
 
-/* ---- By hand
- * ---------------------------------------------------------------------------------- */
+/* ---- By hand ------------------------------------------------------------------------- */
 
 static void foreign_file(void **state)
 {
@@ -382,8 +380,7 @@ static void stepwise(void **state)
     fixture_release(&f);
 }
 
-/* ---- `a` beside `a/b`
- * ------------------------------------------------------------------------- */
+/* ---- `a` beside `a/b` ---------------------------------------------------------------- */
 
 static void both_ways(void **state)
 {
@@ -505,8 +502,7 @@ static void racing(void **state)
     fixture_release(&f);
 }
 
-/* ---- Marks and leftovers
- * ------------------------------------------------------------------------ */
+/* ---- Marks and leftovers ------------------------------------------------------------- */
 
 static void set_mark(int root, const char *path, char value)
 {
@@ -635,8 +631,7 @@ static void leftovers(void **state)
     fixture_release(&f);
 }
 
-/* ---- Opening
- * ---------------------------------------------------------------------------------- */
+/* ---- Opening ------------------------------------------------------------------------- */
 
 static enum hf_status try_open(const char *url)
 {

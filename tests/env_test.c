@@ -14,7 +14,7 @@ static struct mono_time in_ms(int64_t ms)
     return mono_add(env_now(env_real()), SPAN_MS(ms));
 }
 
-/* ---- clocks ---- */
+/* ---- clocks -------------------------------------------------------------------------- */
 
 static void boot_time_never_goes_back(void **state)
 {
@@ -85,7 +85,7 @@ static void a_past_moment_is_no_sleep(void **state)
     assert_true(mono_since(env_now(env), before).us < LATE_US);
 }
 
-/* ---- randomness ---- */
+/* ---- randomness ---------------------------------------------------------------------- */
 
 static void random_bytes_fill_all_and_only_their_room(void **state)
 {
@@ -160,7 +160,7 @@ static void jitter_reaches_both_ends(void **state)
     assert_true(ends[0] > 300 && ends[1] > 300);
 }
 
-/* ---- tasks, mutex, condition ---- */
+/* ---- tasks, mutex, condition --------------------------------------------------------- */
 
 enum { TASKS = 8, ROUNDS = 20000 };
 

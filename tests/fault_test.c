@@ -26,8 +26,7 @@ static struct store *wrap_fault(struct store *inner, struct fault_plan plan)
     return store;
 }
 
-/* ---- A model of one key under faults
- * ------------------------------------------------------------ */
+/* ---- A model of one key under faults ------------------------------------------------- */
 
 /* What one key may hold: every value that a write without an answer may still bring counts. */
 struct possible {
@@ -108,8 +107,7 @@ static void statuses_keep_their_word(void **state)
     }
 }
 
-/* ---- Each fault by itself
- * ------------------------------------------------------------------------- */
+/* ---- Each fault by itself ------------------------------------------------------------ */
 
 static enum hf_status put_text(struct store *store, const char *key, const char *body)
 {
@@ -204,8 +202,7 @@ static void one_seed_gives_one_story(void **state)
     assert_memory_equal(first, second, sizeof first);
 }
 
-/* ---- Meter and trace
- * -------------------------------------------------------------------------------- */
+/* ---- Meter and trace ----------------------------------------------------------------- */
 
 static void the_meter_counts_by_kind(void **state)
 {
@@ -263,8 +260,7 @@ static void the_trace_tells_each_call(void **state)
     store_close(store);
 }
 
-/* ---- The probe
- * -------------------------------------------------------------------------------------- */
+/* ---- The probe ----------------------------------------------------------------------- */
 
 static void the_probe_accepts_a_good_store(void **state)
 {

@@ -184,8 +184,7 @@ static void wrong_types_are_refused(void **state)
     buffer_release(&text);
 }
 
-/* ---- Against jansson
- * -------------------------------------------------------------------------- */
+/* ---- Against jansson ----------------------------------------------------------------- */
 
 static const size_t jansson_flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
 

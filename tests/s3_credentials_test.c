@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- Texts --------------------------------------------------------------------------------
- */
+/* ---- Texts --------------------------------------------------------------------------- */
 
 static const char ini[] = "# keys\n"
                           "[default]\n"
@@ -96,8 +95,7 @@ static void json_is_read(void **state)
                      HF_DENIED);
 }
 
-/* ---- Places -------------------------------------------------------------------------------
- */
+/* ---- Places -------------------------------------------------------------------------- */
 
 static char *home;
 
@@ -299,8 +297,7 @@ static void a_refused_identity_says_so(void **state)
     assert_non_null(strstr(error.why, "InvalidIdentityToken"));
 }
 
-/* ---- Keeping ------------------------------------------------------------------------------
- */
+/* ---- Keeping ------------------------------------------------------------------------- */
 
 static void keys_are_fetched_once_and_kept(void **state)
 {

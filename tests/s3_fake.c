@@ -70,6 +70,15 @@ void fake_reset(void)
     assert_int_equal(fscanf(fake.from, " %7s", word), 1);
 }
 
+int fake_serve_tls(const char *path)
+{
+    int port;
+    fprintf(fake.to, "tls %s\n", path);
+    fflush(fake.to);
+    assert_int_equal(fscanf(fake.from, " %d", &port), 1);
+    return port;
+}
+
 struct store *fake_open(const char *bucket, const char *parameters)
 {
     char url[512];

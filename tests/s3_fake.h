@@ -16,6 +16,9 @@ unsigned fake_seen(const char *method, const char *bucket);
 /* Forgets counts and objects. */
 void fake_reset(void);
 
+/* Serves also by TLS, with the certificate and key of this file; returns the port. */
+int fake_serve_tls(const char *path);
+
 /* The store s3://BUCKET at the stand-in, with more parameters behind ("&timeout=1s"). */
 struct store *fake_open(const char *bucket, const char *parameters);
 

@@ -6,6 +6,7 @@ the bucket in the path chooses how it behaves; see the functions below. On its i
 
     seen METHOD BUCKET      prints how many such requests have arrived whole or in part
     reset                   forgets counts and objects
+    tls FILE                serves also with this certificate and key; prints the port
 
 It also plays the metadata endpoints of containers and instances, and STS.
 """
@@ -13,6 +14,7 @@ It also plays the metadata endpoints of containers and instances, and STS.
 import datetime
 import hashlib
 import socket
+import ssl
 import sys
 import threading
 import urllib.parse
@@ -56,6 +58,10 @@ class Connection:
         for line in lines[1:]:
             name, value = line.split(":", 1)
             headers[name.strip().lower()] = value.strip()
+        if target.startswith("http://"):  # we are its proxy
+            host, _, rest = target[len("http://"):].partition("/")
+            bucket = host.removesuffix("s3.invalid").rstrip(".")
+            target = f"/{bucket}/{rest}" if bucket else f"/{rest}"
         path, _, query = target.partition("?")
         return Request(method, path, urllib.parse.parse_qs(query, keep_blank_values=True), headers)
 
@@ -273,6 +279,13 @@ def not_s3(connection, request):
     connection.reply(404, "<html>nothing here</html>")
 
 
+def unsigned_only(connection, request):
+    """Takes a body only if it was not hashed for the signature."""
+    if request.headers.get("x-amz-content-sha256") != "UNSIGNED-PAYLOAD":
+        return connection.reply(400, error("InvalidArgument"))
+    return plain(connection, request)
+
+
 def denied(connection, request):
     connection.reply(403, error("AccessDenied"))
 
@@ -422,7 +435,7 @@ BEHAVIOURS = {
         plain, silent, half_reply, endless, half_refusal, stale, flaky, changing, big_error, big_answer,
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, gone_404,
-        no_bucket, not_s3, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
+        no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
         bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who)
 }
 BEHAVIOURS["latest"] = instance
@@ -448,22 +461,38 @@ def serve(sock):
         sock.close()
 
 
-def accept(listener):
+def serve_tls(sock, tls):
+    try:
+        serve(tls.wrap_socket(sock, server_side=True))
+    except OSError:
+        sock.close()
+
+
+def accept(listener, tls):
     while True:
         sock, _ = listener.accept()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+        function, arguments = (serve_tls, (sock, tls)) if tls else (serve, (sock,))
+        threading.Thread(target=function, args=arguments, daemon=True).start()
 
 
-def main():
+def listen(tls=None):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
-    threading.Thread(target=accept, args=(listener,), daemon=True).start()
-    print(f"port {listener.getsockname()[1]}", flush=True)
+    threading.Thread(target=accept, args=(listener, tls), daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def main():
+    print(f"port {listen()}", flush=True)
     for line in sys.stdin:
         words = line.split()
-        if words[0] == "reset":
+        if words[0] == "tls":
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(words[1])
+            print(listen(tls), flush=True)
+        elif words[0] == "reset":
             with LOCK:
                 SEEN.clear()
                 OBJECTS.clear()

@@ -7,6 +7,8 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -52,8 +54,7 @@ static enum hf_status remove_key(struct store *store, const char *key)
     return last.status;
 }
 
-/* ---- One row a behaviour ------------------------------------------------------------------
- */
+/* ---- One row a behaviour ------------------------------------------------------------- */
 
 struct row {
     const char *bucket;
@@ -134,8 +135,7 @@ static void statuses_are_right(void **state)
     }
 }
 
-/* ---- Writes -------------------------------------------------------------------------------
- */
+/* ---- Writes -------------------------------------------------------------------------- */
 
 static void a_put_is_never_sent_twice(void **state)
 {
@@ -223,8 +223,7 @@ static void busy_connections_are_waited_for(void **state)
     store_close(store);
 }
 
-/* ---- Reads --------------------------------------------------------------------------------
- */
+/* ---- Reads --------------------------------------------------------------------------- */
 
 static void throttled_reads_are_tried_again(void **state)
 {
@@ -339,8 +338,7 @@ static void a_cached_reply_tells_no_time(void **state)
     store_close(store);
 }
 
-/* ---- Listings -----------------------------------------------------------------------------
- */
+/* ---- Listings ------------------------------------------------------------------------ */
 
 static void bad_listings_are_corrupt(void **state)
 {
@@ -358,8 +356,7 @@ static void bad_listings_are_corrupt(void **state)
     store_close(store);
 }
 
-/* ---- ETags --------------------------------------------------------------------------------
- */
+/* ---- ETags --------------------------------------------------------------------------- */
 
 static void swap_once(struct store *store)
 {
@@ -411,8 +408,7 @@ static void a_store_that_takes_no_etag_is_refused(void **state)
     store_close(store);
 }
 
-/* ---- Uploads and deletes ------------------------------------------------------------------
- */
+/* ---- Uploads and deletes ------------------------------------------------------------- */
 
 static enum hf_status put_large_file(struct store *store, const char *key,
                                      struct etag *ret_etag)
@@ -470,8 +466,7 @@ static void many_deletes_are_one_request(void **state)
     store_close(store);
 }
 
-/* ---- URLs and keys ------------------------------------------------------------------------
- */
+/* ---- URLs and keys ------------------------------------------------------------------- */
 
 static void bad_urls_are_refused(void **state)
 {
@@ -523,8 +518,101 @@ static void keys_that_are_no_text_are_invalid(void **state)
     store_close(store);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------
- */
+/* ---- On the way ---------------------------------------------------------------------- */
+
+/* A certificate for 127.0.0.1 that vouches for itself, with its key, in one file. */
+static void write_certificate(const char *path)
+{
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = X509_new();
+    X509_NAME *name = X509_get_subject_name(certificate);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"fake", -1, -1,
+                               0);
+    X509_set_issuer_name(certificate, name);
+    X509_set_version(certificate, X509_VERSION_3);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+    X509_set_pubkey(certificate, key);
+    X509_EXTENSION *names =
+        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "IP:127.0.0.1");
+    X509_add_ext(certificate, names, -1);
+    assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(PEM_write_X509(file, certificate) &&
+                PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL));
+    fclose(file);
+    X509_EXTENSION_free(names);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+}
+
+static struct store *open_tls(const char *bucket, int port, const char *parameters)
+{
+    char url[4400];
+    struct store *store = NULL;
+    struct error error;
+    snprintf(url, sizeof url, "s3://%s?endpoint=https://127.0.0.1:%d%s", bucket, port,
+             parameters);
+    assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);
+    return store;
+}
+
+static void certificates_are_checked(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make();
+    char path[4200], parameter[4300];
+    snprintf(path, sizeof path, "%s/certificate.pem", folder);
+    write_certificate(path);
+    snprintf(parameter, sizeof parameter, "&ca=%s", path);
+    int port = fake_serve_tls(path);
+    struct store *stranger = open_tls("plain", port, "");
+    assert_int_equal(put(stranger, "k", if_absent()), HF_UNAVAILABLE);
+    assert_non_null(strstr(last.why, "certificate"));
+    store_close(stranger);
+    fake_reset();
+    struct store *store = open_tls("plain", port, parameter);
+    assert_status(HF_OK, put(store, "k", if_absent()), &last);
+    assert_status(HF_OK, get(store, "k"), &last);
+    assert_int_equal(put(store, "k", if_absent()), HF_CONFLICT);
+    store_close(store);
+    setenv("AWS_CA_BUNDLE", path, 1);
+    store = open_tls("unsigned-only", port, "");
+    unsetenv("AWS_CA_BUNDLE");
+    /* The channel protects a stream; a document is hashed all the same. */
+    int fd = scratch_file();
+    struct put_call call = { .key = VIEW("k"), .condition = if_absent() };
+    assert_status(HF_OK, store_put_file(store, &call, fd, NULL), &call.error);
+    assert_int_equal(put(store, "k", (struct condition){ 0 }), HF_INVALID);
+    close(fd);
+    store_close(store);
+    test_dir_remove(folder);
+}
+
+static void proxies_and_host_names_are_used(void **state)
+{
+    (void)state;
+    char proxy[64];
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", fake_port());
+    setenv("http_proxy", proxy, 1);
+    static const char *const urls[] = {
+        "s3://plain?endpoint=http://s3.invalid",
+        "s3://plain?endpoint=http://s3.invalid:80/&style=host",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = NULL;
+        struct error error;
+        fake_reset();
+        assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
+        assert_status(HF_OK, put(store, "k", if_absent()), &last);
+        assert_int_equal(fake_seen("PUT", "plain"), 1);
+        store_close(store);
+    }
+    unsetenv("http_proxy");
+}
+
+/* ---- Memory -------------------------------------------------------------------------- */
 
 static void without_memory_calls_fail_cleanly(void **state)
 {
@@ -608,6 +696,9 @@ int main(void)
         IT("URLs that make no sense are refused", bad_urls_are_refused),
         IT("keys that are not text are invalid and are not sent",
            keys_that_are_no_text_are_invalid),
+        IT("a certificate that nobody vouches for is refused, and ca= vouches",
+           certificates_are_checked),
+        IT("proxies are used, and buckets in host names", proxies_and_host_names_are_used),
         IT("without memory calls fail and leak nothing", without_memory_calls_fail_cleanly),
         IT("without memory opening fails and leaks nothing",
            without_memory_opening_fails_cleanly),

@@ -19,8 +19,7 @@
 
 static char run_name[32]; /* before all keys of this run */
 
-/* ---- The cluster --------------------------------------------------------------------------
- */
+/* ---- The cluster --------------------------------------------------------------------- */
 
 static void read_word(const char *name, char *word, size_t size)
 {
@@ -76,8 +75,7 @@ static struct store *open_gateway(int gateway, const char *parameters)
     return open_in(env_real(), BUCKET, gateway, parameters);
 }
 
-/* ---- Calls --------------------------------------------------------------------------------
- */
+/* ---- Calls --------------------------------------------------------------------------- */
 
 static enum hf_status put_text(struct store *store, const char *key, const char *text,
                                struct condition condition)
@@ -116,8 +114,7 @@ static void assert_within(struct mono_time start, struct span most)
                  most.us / 1000);
 }
 
-/* ---- A gateway or the OSD stands still ----------------------------------------------------
- */
+/* ---- A gateway or the OSD stands still ----------------------------------------------- */
 
 /* The put was given up on, but the gateway has it: it may land any time after. */
 static void abandoned_puts_land_late_or_never(void **state)
@@ -190,8 +187,7 @@ static void a_stopped_osd_makes_writes_unsure(void **state)
     store_close(patient);
 }
 
-/* ---- A gateway dies -----------------------------------------------------------------------
- */
+/* ---- A gateway dies ------------------------------------------------------------------ */
 
 static void a_killed_gateway_loses_nothing_that_was_ok(void **state)
 {
@@ -300,8 +296,7 @@ static void a_file_in_parts_comes_back_whole(void **state)
     store_close(store);
 }
 
-/* ---- Races --------------------------------------------------------------------------------
- */
+/* ---- Races --------------------------------------------------------------------------- */
 
 #define RACERS 64
 
@@ -370,8 +365,7 @@ static void gateways_agree_on_one_winner(void **state)
     store_close(stores[1]);
 }
 
-/* ---- Counting under trouble ---------------------------------------------------------------
- */
+/* ---- Counting under trouble ---------------------------------------------------------- */
 
 #define COUNTERS  8
 #define COUNT_MAX 100000
@@ -473,8 +467,7 @@ static void no_value_is_won_twice(void **state)
     free(counting);
 }
 
-/* ---- Mistakes of people -------------------------------------------------------------------
- */
+/* ---- Mistakes of people -------------------------------------------------------------- */
 
 static struct wall_time an_hour_late(struct env *env)
 {

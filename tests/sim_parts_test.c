@@ -13,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- Fibers ---------------------------------------------------------------------------------
- */
+/* ---- Fibers -------------------------------------------------------------------------- */
 
 struct turns {
     char text[16];
@@ -115,8 +114,7 @@ static void a_deep_stack_hits_the_guard(void **state)
     assert_int_not_equal(status_of_depth(4000), 0);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------
- */
+/* ---- Memory -------------------------------------------------------------------------- */
 
 /* A compiler that sees a block go unused does without it. */
 static void *volatile last_block;
@@ -162,8 +160,7 @@ static void an_allocation_fails_on_demand(void **state)
     heap_drop(&heap);
 }
 
-/* ---- Clocks and lines
- * -------------------------------------------------------------------------- */
+/* ---- Clocks and lines ---------------------------------------------------------------- */
 
 static void clocks_can_be_read_backwards(void **state)
 {

@@ -69,8 +69,7 @@ static uint64_t faults(struct stage *stage, enum net_fault fault)
     return net_fault_count(stage->net, fault);
 }
 
-/* ---- A program that writes and reads --------------------------------------------------------
- */
+/* ---- A program that writes and reads ------------------------------------------------- */
 
 static enum hf_status put(struct store *store, struct view key, struct view body,
                           struct condition condition, struct put_call *call)
@@ -116,8 +115,7 @@ static void all_goes_well_when_calm(void **state)
     close_stage(&stage);
 }
 
-/* ---- Loss -----------------------------------------------------------------------------------
- */
+/* ---- Loss ---------------------------------------------------------------------------- */
 
 static void a_lost_request_is_unsure_and_not_done(void **state)
 {
@@ -241,8 +239,7 @@ static void a_deadline_is_kept(void **state)
     close_stage(&stage);
 }
 
-/* ---- Partition, crash, suspend --------------------------------------------------------------
- */
+/* ---- Partition, crash, suspend ------------------------------------------------------- */
 
 static void put_in_and_after_partition(struct node *node, void *argument)
 {
@@ -337,8 +334,7 @@ static void a_reply_waits_for_a_pause_not_a_suspend(void **state)
     }
 }
 
-/* ---- Time -----------------------------------------------------------------------------------
- */
+/* ---- Time ---------------------------------------------------------------------------- */
 
 static int64_t date_off_us(const struct stage *stage)
 {
@@ -430,8 +426,7 @@ static void the_clock_of_the_store_steps(void **state)
     close_stage(&stage);
 }
 
-/* ---- What kind of store ---------------------------------------------------------------------
- */
+/* ---- What kind of store -------------------------------------------------------------- */
 
 static void write_equal_bytes(struct node *node, void *argument)
 {

@@ -42,8 +42,7 @@ static void assert_fails_with(struct world *world, const char *words)
     world_free(world);
 }
 
-/* ---- Clocks ---------------------------------------------------------------------------------
- */
+/* ---- Clocks -------------------------------------------------------------------------- */
 
 static void sleep_an_hour(struct node *node, void *argument)
 {
@@ -152,8 +151,7 @@ static void neighbours_share_a_machine(void **state)
     world_free(world);
 }
 
-/* ---- Turns ----------------------------------------------------------------------------------
- */
+/* ---- Turns --------------------------------------------------------------------------- */
 
 enum { SLEEPERS = 20 };
 
@@ -205,8 +203,7 @@ static void sleepers_wake_in_order(void **state)
     }
 }
 
-/* ---- Mutex and condition --------------------------------------------------------------------
- */
+/* ---- Mutex and condition ------------------------------------------------------------- */
 
 enum { WORKERS = 6, ROUNDS = 30 };
 
@@ -358,8 +355,7 @@ static void a_wait_ends_at_its_moment(void **state)
     assert_true(spurious > 0); /* callers must be shown that they need a loop */
 }
 
-/* ---- Failures in words ----------------------------------------------------------------------
- */
+/* ---- Failures in words --------------------------------------------------------------- */
 
 static void lock_twice(struct node *node, void *argument)
 {
@@ -456,8 +452,7 @@ static void a_run_that_does_not_end_is_told_in_words(void **state)
     assert_fails_with(world_with(sleep_for_ever, NULL), "did not end within its time");
 }
 
-/* ---- Crash, pause ---------------------------------------------------------------------------
- */
+/* ---- Crash, pause -------------------------------------------------------------------- */
 
 struct crashes {
     int begun;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- The layer ------------------------------------------------------------------- */
+/* ---- The layer ----------------------------------------------------------------------- */
 
 #define POISON "this page cannot be written"
 
@@ -178,7 +178,7 @@ static int install_layer(void **state)
     return sqlite3_vfs_register(&layer_vfs, /* as default */ 1);
 }
 
-/* ---- Steps ----------------------------------------------------------------------- */
+/* ---- Steps --------------------------------------------------------------------------- */
 
 static enum hf_status try_open(const char *folder, struct store **ret_store)
 {
@@ -238,7 +238,7 @@ static char first_byte_after_crash(const char *folder, const char *key)
     return byte;
 }
 
-/* ---- Tests ----------------------------------------------------------------------- */
+/* ---- Tests --------------------------------------------------------------------------- */
 
 /* Lets the nth request of a put fail and holds the answer against what is there. True when the
  * put saw a failure at all. */

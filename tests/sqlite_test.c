@@ -19,7 +19,7 @@
 
 #define LARGE (SQLITE_INLINE_MAX + 1)
 
-/* ---- Steps ----------------------------------------------------------------------- */
+/* ---- Steps --------------------------------------------------------------------------- */
 
 static char *dir;
 static char big[4 * LARGE];
@@ -143,7 +143,7 @@ static int in_child(int (*run)(void))
     return WEXITSTATUS(status);
 }
 
-/* ---- Which files are taken ------------------------------------------------------- */
+/* ---- Which files are taken ----------------------------------------------------------- */
 
 /* Refused, with that status, a sentence, and the file as it was. */
 static void assert_refused(const char *name, enum hf_status expected, const char *part)
@@ -305,7 +305,7 @@ static void without_a_name_it_is_the_store_of_the_user(void **state)
     assert_status(HF_INVALID, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
 }
 
-/* ---- Large objects --------------------------------------------------------------- */
+/* ---- Large objects ------------------------------------------------------------------- */
 
 static void an_object_moves_between_row_and_file_and_leaves_nothing(void **state)
 {
@@ -411,7 +411,7 @@ static void a_lost_or_cut_file_is_corrupt(void **state)
     store_close(store);
 }
 
-/* ---- Orphans --------------------------------------------------------------------- */
+/* ---- Orphans ------------------------------------------------------------------------- */
 
 static bool die_at_the_end(void *argument, uint64_t done, uint64_t total)
 {
@@ -485,7 +485,7 @@ static void files_of_another_database_and_of_people_are_not_swept(void **state)
     store_close(store);
 }
 
-/* ---- Groups ---------------------------------------------------------------------- */
+/* ---- Groups -------------------------------------------------------------------------- */
 
 #define TASKS  64
 #define ROUNDS 40
@@ -629,7 +629,7 @@ static void a_moved_file_is_noticed(void **state)
     store_close(store);
 }
 
-/* ---- Processes ------------------------------------------------------------------- */
+/* ---- Processes ----------------------------------------------------------------------- */
 
 #define PROCESSES  8
 #define INCREMENTS 100
@@ -739,7 +739,7 @@ static void two_names_of_one_file_are_one_store(void **state)
     store_close(real);
 }
 
-/* ---- Full and read-only disks ---------------------------------------------------- */
+/* ---- Full and read-only disks -------------------------------------------------------- */
 
 /* A file system of its own, seen by this process alone and gone with it. */
 static bool mount_small(const char *options)
@@ -847,7 +847,7 @@ static void who_may_only_read_reads_beside_a_writer(void **state)
     assert_int_equal(status, 0);
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------- */
 
 /* One of each call that allocates; false when one of them had no memory. */
 static bool use_all(struct store *store, int fd)

@@ -40,7 +40,7 @@ const struct contract_row *contract_row(size_t index);
 /* Draws a prefix and runs one row; true when the promise was kept. */
 bool contract_run(struct contract *contract, const struct contract_row *row);
 
-/* ---- For rows ---------------------------------------------------------------------------- */
+/* ---- For rows ------------------------------------------------------------------------ */
 
 __attribute__((format(printf, 4, 5))) void contract_fail(struct contract *contract,
                                                          const char *file, int line,

@@ -36,8 +36,7 @@ static enum hf_status delete_if(struct contract *c, struct view name,
     return store_delete(c->store, &removal);
 }
 
-/* ---- Conditions -----------------------------------------------------------------------------
- */
+/* ---- Conditions ---------------------------------------------------------------------- */
 
 static void absent_creates_once(struct contract *c)
 {
@@ -133,8 +132,7 @@ static void get_of_a_version_refuses_another(struct contract *c)
     EXPECT(c, read_of_other == 0);
 }
 
-/* ---- Bodies and ranges
- * ------------------------------------------------------------------------ */
+/* ---- Bodies and ranges --------------------------------------------------------------- */
 
 static bool range_is(struct contract *c, struct view name, uint64_t offset, uint64_t length,
                      struct view expected)
@@ -198,8 +196,7 @@ static void any_bytes_in_bodies(struct contract *c)
     free(bytes);
 }
 
-/* ---- Deleting
- * --------------------------------------------------------------------------------- */
+/* ---- Deleting ------------------------------------------------------------------------ */
 
 static void delete_removes(struct contract *c)
 {
@@ -239,8 +236,7 @@ static void a_deleted_name_starts_anew(struct contract *c)
     EXPECT(c, !etag_equal(&first, &again));
 }
 
-/* ---- Keys
- * --------------------------------------------------------------------------------------- */
+/* ---- Keys ---------------------------------------------------------------------------- */
 
 static void readable_keys(struct contract *c)
 {
@@ -348,8 +344,7 @@ static void keys_out_of_bounds(struct contract *c)
     EXPECT(c, store_delete(c->store, &removal) == HF_INVALID);
 }
 
-/* ---- Batches
- * ------------------------------------------------------------------------------------ */
+/* ---- Batches ------------------------------------------------------------------------- */
 
 #define BATCH 20
 

@@ -172,8 +172,7 @@ static void listing_shows_the_last_write(struct contract *c)
     }
 }
 
-/* ---- Against a model
- * ---------------------------------------------------------------------------- */
+/* ---- Against a model ----------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b)
 {

@@ -143,8 +143,7 @@ static void race_for_one_version(struct contract *c)
     race_all(c, /* by_match */ true);
 }
 
-/* ---- No torn reads
- * ------------------------------------------------------------------------------ */
+/* ---- No torn reads ------------------------------------------------------------------- */
 
 #define TORN_BODY 3000
 

@@ -21,7 +21,7 @@ void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
     check(SHA256(data, bytes.size, ret_digest) != NULL);
 }
 
-/* ---- CRC32C: the machine's instruction where there is one, else sliced by eight ---------- */
+/* ---- CRC32C: the machine's instruction where there is one, else sliced by eight ------ */
 
 #define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */
 

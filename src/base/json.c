@@ -67,8 +67,7 @@ enum json_kind json_peek(struct json_reader *reader)
     }
 }
 
-/* ---- Objects and arrays --------------------------------------------------------------------
- */
+/* ---- Objects and arrays -------------------------------------------------------------- */
 
 static bool enter(struct json_reader *reader, char opening, char closing, const char *why)
 {
@@ -124,8 +123,7 @@ bool json_next_element(struct json_reader *reader)
     return more_here(reader);
 }
 
-/* ---- Strings
- * --------------------------------------------------------------------------------- */
+/* ---- Strings ------------------------------------------------------------------------- */
 
 /* How many bytes the UTF-8 character at the start of the text has; 0 when it is not one. */
 static size_t utf8_size(struct view text)
@@ -280,8 +278,7 @@ bool json_take_text(struct json_reader *reader, struct buffer *space, struct vie
     return true;
 }
 
-/* ---- Numbers and words
- * -------------------------------------------------------------------------- */
+/* ---- Numbers and words --------------------------------------------------------------- */
 
 static bool is_digit_at(const struct json_reader *reader)
 {
@@ -381,8 +378,7 @@ bool json_take_bool(struct json_reader *reader, bool *ret_value)
     return true;
 }
 
-/* ---- Any value
- * -------------------------------------------------------------------------------- */
+/* ---- Any value ----------------------------------------------------------------------- */
 
 /* One value that is not an object or array, or the start of one. */
 static bool skip_one(struct json_reader *reader)
@@ -429,8 +425,7 @@ bool json_end(struct json_reader *reader)
     return reader->why == NULL;
 }
 
-/* ---- Writing
- * ---------------------------------------------------------------------------------- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
 static void write_escaped(struct buffer *buffer, unsigned char c)
 {

@@ -29,7 +29,7 @@ static unsigned bit_of(struct view key, size_t bit)
     size_t within = bit % BITS_PER_BYTE;
     if (byte >= key.size)
         return 0;
-    return within == 0 ? 1 : (unsigned char)key.data[byte] >> (8 - within) & 1;
+    return within == 0 ? 1 : (unsigned)(unsigned char)key.data[byte] >> (8 - within) & 1;
 }
 
 /* The first bit in which two different keys differ. */
@@ -41,7 +41,7 @@ static size_t first_difference(struct view a, struct view b)
         byte++;
     if (byte == common)
         return byte * BITS_PER_BYTE;
-    unsigned differ = (unsigned char)a.data[byte] ^ (unsigned char)b.data[byte];
+    unsigned differ = (unsigned)((unsigned char)a.data[byte] ^ (unsigned char)b.data[byte]);
     size_t within = 1;
     while (!(differ >> (8 - within) & 1))
         within++;

@@ -40,7 +40,7 @@ enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
     return HF_OK;
 }
 
-/* ---- Spans ------------------------------------------------------------------------------ */
+/* ---- Spans --------------------------------------------------------------------------- */
 
 struct span_unit {
     const char *name;
@@ -131,7 +131,7 @@ const char *span_text(struct span span, char text[SPAN_TEXT_MAX])
     return text;
 }
 
-/* ---- Sizes ------------------------------------------------------------------------------ */
+/* ---- Sizes --------------------------------------------------------------------------- */
 
 struct size_unit {
     const char *name;
@@ -185,7 +185,7 @@ const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX])
     return text;
 }
 
-/* ---- Times ------------------------------------------------------------------------------ */
+/* ---- Times --------------------------------------------------------------------------- */
 
 /* Days since 1970-01-01 of a date of the Gregorian calendar, by counting from 0000-03-01, where
  * leap days come last in their year. */
@@ -328,7 +328,7 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
     return text;
 }
 
-/* ---- The rest --------------------------------------------------------------------------- */
+/* ---- The rest ------------------------------------------------------------------------ */
 
 enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error)
 {

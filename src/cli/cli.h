@@ -14,8 +14,7 @@
 #include "cli/output.h"
 #include "store/store.h"
 
-/* ---- The table ------------------------------------------------------------------------------
- */
+/* ---- The table ----------------------------------------------------------------------- */
 
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_SIZE, OPTION_SPAN };
 
@@ -103,8 +102,7 @@ const struct command *command_find(struct view path);
 /* Whether some command's path starts with these words and goes on. */
 bool command_group_exists(struct view path);
 
-/* ---- The command that runs ------------------------------------------------------------------
- */
+/* ---- The command that runs ----------------------------------------------------------- */
 
 #define GLOBAL_OPTIONS_MAX 8
 
@@ -161,8 +159,7 @@ enum hf_status cli_open_store(struct cli *cli);
 /* Prints an error now, naming what it was about (data NULL: only the command). */
 void cli_report(struct cli *cli, struct view about, const struct error *error);
 
-/* ---- Help -----------------------------------------------------------------------------------
- */
+/* ---- Help ---------------------------------------------------------------------------- */
 
 void help_welcome(struct cli *cli);
 void help_overview(struct cli *cli);

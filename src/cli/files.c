@@ -19,8 +19,7 @@ static enum hf_status fail_errno(struct cli *cli, const char *what)
     return error_from_errno(&cli->error, errno, what);
 }
 
-/* ---- Spools ---------------------------------------------------------------------------------
- */
+/* ---- Spools -------------------------------------------------------------------------- */
 
 enum hf_status spool_open(struct cli *cli, int *ret_fd)
 {
@@ -133,8 +132,7 @@ enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc, uin
     return status;
 }
 
-/* ---- Files that are read --------------------------------------------------------------------
- */
+/* ---- Files that are read ------------------------------------------------------------- */
 
 enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular)
 {
@@ -157,8 +155,7 @@ enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool 
     return HF_OK;
 }
 
-/* ---- Files that are written
- * ------------------------------------------------------------------ */
+/* ---- Files that are written ---------------------------------------------------------- */
 
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream)
 {

@@ -19,8 +19,7 @@ static struct page text_page(struct cli *cli)
     return (struct page){ .out = &cli->out };
 }
 
-/* ---- Pieces ---------------------------------------------------------------------------------
- */
+/* ---- Pieces -------------------------------------------------------------------------- */
 
 static void append_option(struct buffer *to, const struct option_spec *option)
 {
@@ -134,8 +133,7 @@ static void write_examples(struct page *page, const struct example *examples)
     }
 }
 
-/* ---- Help -----------------------------------------------------------------------------------
- */
+/* ---- Help ---------------------------------------------------------------------------- */
 
 void help_welcome(struct cli *cli)
 {
@@ -207,8 +205,7 @@ void help_command(struct cli *cli, const struct command *command)
     }
 }
 
-/* ---- The manual page
- * -------------------------------------------------------------------------- */
+/* ---- The manual page ----------------------------------------------------------------- */
 
 static void write_man_command(struct page *page, const struct command *command)
 {
@@ -242,8 +239,7 @@ void help_man(struct cli *cli)
     write_exit_codes(&page);
 }
 
-/* ---- The table for programs
- * ------------------------------------------------------------------- */
+/* ---- The table for programs ---------------------------------------------------------- */
 
 static json_t *options_as_json(const struct option_spec *options)
 {

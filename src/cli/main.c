@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Arguments ------------------------------------------------------------------------------
- */
+/* ---- Arguments ----------------------------------------------------------------------- */
 
 struct view cli_argument(const struct cli *cli, size_t index)
 {
@@ -50,8 +49,7 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     return HF_OK;
 }
 
-/* ---- Stores ---------------------------------------------------------------------------------
- */
+/* ---- Stores -------------------------------------------------------------------------- */
 
 /* The folder of the default store, made with all above it. */
 static enum hf_status make_folders(struct cli *cli, char *path)
@@ -156,8 +154,7 @@ enum hf_status cli_open_store(struct cli *cli)
     return cli_open(cli, (struct view){ NULL, 0 }, &cli->store);
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------
- */
+/* ---- Errors -------------------------------------------------------------------------- */
 
 /* "store put a/b", as far as the words of the command line got. */
 static void append_title(struct cli *cli, struct buffer *title, struct view about)
@@ -202,8 +199,7 @@ void cli_report(struct cli *cli, struct view about, const struct error *error)
     buffer_release(&why);
 }
 
-/* ---- One run --------------------------------------------------------------------------------
- */
+/* ---- One run ------------------------------------------------------------------------- */
 
 static enum hf_status run(struct cli *cli)
 {

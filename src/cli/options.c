@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-/* ---- Nearest names --------------------------------------------------------------------------
- */
+/* ---- Nearest names ------------------------------------------------------------------- */
 
 #define NAME_MAX_ 32
 
@@ -44,8 +43,7 @@ void nearest_offer(struct nearest *nearest, struct view name)
     nearest->distance = away;
 }
 
-/* ---- Options --------------------------------------------------------------------------------
- */
+/* ---- Options ------------------------------------------------------------------------- */
 
 static const struct option_spec *find_in(const struct option_spec *list, struct view name,
                                          char letter)
@@ -180,8 +178,7 @@ static enum hf_status take_letters(struct cli *cli, char **words, int count, int
     return HF_OK;
 }
 
-/* ---- The command ----------------------------------------------------------------------------
- */
+/* ---- The command --------------------------------------------------------------------- */
 
 /* "store get" out of the words so far. */
 static struct view joined_words(const struct cli *cli, char *space, size_t size)
@@ -230,8 +227,7 @@ static enum hf_status take_word(struct cli *cli, const char *word)
     return unknown_command(cli, path);
 }
 
-/* ---- What must fit together
- * ------------------------------------------------------------------ */
+/* ---- What must fit together ---------------------------------------------------------- */
 
 static enum hf_status check_choices(struct cli *cli)
 {

@@ -106,8 +106,7 @@ enum hf_status output_flush(struct output *out, struct error *error)
     return HF_OK;
 }
 
-/* ---- Keys -----------------------------------------------------------------------------------
- */
+/* ---- Keys ---------------------------------------------------------------------------- */
 
 static bool is_continuation(struct view text, size_t at)
 {

@@ -6,8 +6,7 @@
 #define COLUMNS 79
 #define INDENT  2
 
-/* ---- Plain text -----------------------------------------------------------------------------
- */
+/* ---- Plain text ---------------------------------------------------------------------- */
 
 static void spaces(struct output *out, size_t count)
 {
@@ -50,8 +49,7 @@ static void text_row(struct output *out, const char *term, const char *text, siz
     wrap(out, text, column, column);
 }
 
-/* ---- Roff -----------------------------------------------------------------------------------
- */
+/* ---- Roff ---------------------------------------------------------------------------- */
 
 /* Text as roff shows it byte for byte: nothing is a request, no dash a hyphen. */
 static void roff_text(struct output *out, const char *text, bool upper)
@@ -78,8 +76,7 @@ static void roff_request(struct output *out, const char *request, const char *te
     roff_text(out, text, upper);
 }
 
-/* ---- Both -----------------------------------------------------------------------------------
- */
+/* ---- Both ---------------------------------------------------------------------------- */
 
 void page_title(struct page *page, const char *version)
 {

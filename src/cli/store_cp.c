@@ -37,8 +37,7 @@ struct copy {
     uint64_t vanished;
 };
 
-/* ---- One object -----------------------------------------------------------------------------
- */
+/* ---- One object ---------------------------------------------------------------------- */
 
 /* Streams an object into a spool. `etag` may be NULL; else only that version will do. */
 static enum hf_status read_object(struct copy *copy, struct store *store, struct view key,
@@ -131,8 +130,7 @@ static enum hf_status copy_object(struct copy *copy, struct view from, struct vi
     return HF_OK;
 }
 
-/* ---- What is there already
- * ------------------------------------------------------------------- */
+/* ---- What is there already ----------------------------------------------------------- */
 
 /* Reads one byte of each key: the cheapest call that tells size and ETag, and many go together.
  * Each calls[i] is answered; a missing object is no failure. */
@@ -170,8 +168,7 @@ static enum hf_status copy_single(struct copy *copy)
     return status;
 }
 
-/* ---- Many objects
- * ----------------------------------------------------------------------------- */
+/* ---- Many objects -------------------------------------------------------------------- */
 
 struct page {
     struct list_call list;
@@ -293,8 +290,7 @@ static enum hf_status copy_all(struct copy *copy)
     return status;
 }
 
-/* ---- The command
- * ------------------------------------------------------------------------------ */
+/* ---- The command --------------------------------------------------------------------- */
 
 static struct view url_of(struct cli *cli, const char *option)
 {

@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- ls -------------------------------------------------------------------------------------
- */
+/* ---- ls ------------------------------------------------------------------------------ */
 
 static json_t *entry_as_json(const struct list_entry *entry)
 {
@@ -126,8 +125,7 @@ enum hf_status run_store_ls(struct cli *cli)
     return status == HF_OK ? list_pages(cli, list, limit ? limit->number : INT64_MAX) : status;
 }
 
-/* ---- rm -------------------------------------------------------------------------------------
- */
+/* ---- rm ------------------------------------------------------------------------------ */
 
 void learn_traits(struct cli *cli)
 {
@@ -213,8 +211,7 @@ enum hf_status run_store_rm(struct cli *cli)
     return status != HF_OK ? status : cli->error.status;
 }
 
-/* ---- probe ----------------------------------------------------------------------------------
- */
+/* ---- probe --------------------------------------------------------------------------- */
 
 static json_t *report_as_json(const struct probe_report *report, enum hf_status status)
 {

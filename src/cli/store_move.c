@@ -13,8 +13,7 @@ static bool is_standard(struct view path)
     return !path.data || view_equal(path, VIEW("-"));
 }
 
-/* ---- get ------------------------------------------------------------------------------------
- */
+/* ---- get ----------------------------------------------------------------------------- */
 
 /* "A-B" or "A-", half open. */
 static enum hf_status parse_range(struct cli *cli, struct get_call *get)
@@ -125,8 +124,7 @@ enum hf_status run_store_get(struct cli *cli)
     return status;
 }
 
-/* ---- put ------------------------------------------------------------------------------------
- */
+/* ---- put ----------------------------------------------------------------------------- */
 
 /* Replaces *fd, which can be read only once, by a spool of all it gives. */
 static enum hf_status spool_input(struct cli *cli, struct gauge *gauge, int *fd)

@@ -53,8 +53,7 @@ static struct wall_time real_wall(struct env *env)
     return (struct wall_time){ read_clock_us(CLOCK_REALTIME) };
 }
 
-/* ---- The boot id: read once, from the kernel ----------------------------------------------
- */
+/* ---- The boot id: read once, from the kernel ----------------------------------------- */
 
 static char boot_id[64];
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
@@ -107,8 +106,7 @@ static void real_random(struct env *env, void *bytes, size_t size)
     }
 }
 
-/* ---- Tasks --------------------------------------------------------------------------------
- */
+/* ---- Tasks --------------------------------------------------------------------------- */
 
 static void *run_task(void *argument)
 {
@@ -145,8 +143,7 @@ static void real_task_join(struct env *env, struct env_task *task)
     free(task);
 }
 
-/* ---- Mutex and condition --------------------------------------------------------------------
- */
+/* ---- Mutex and condition ------------------------------------------------------------- */
 
 static pthread_mutex_t *mutex_of(struct env_mutex *mutex)
 {

@@ -20,8 +20,7 @@
 /* A foreign file may change while it is read; then it is read again. */
 #define READ_TRIES_MAX 5
 
-/* ---- Reading --------------------------------------------------------------------------------
- */
+/* ---- Reading ------------------------------------------------------------------------- */
 
 enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
                         struct error *error)
@@ -117,8 +116,7 @@ static void dir_get_file(struct store *store, struct get_call *call, int fd,
     get_one(dir_of(store), call, &sink);
 }
 
-/* ---- Opening --------------------------------------------------------------------------------
- */
+/* ---- Opening ------------------------------------------------------------------------- */
 
 /* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
 static enum hf_status make_root(const char *path, bool sync, struct error *error)

@@ -15,8 +15,7 @@
 
 #define ATTRIBUTE "user.holdfast"
 
-/* ---- Opening --------------------------------------------------------------------------------
- */
+/* ---- Opening ------------------------------------------------------------------------- */
 
 #define OPEN_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
@@ -127,8 +126,7 @@ enum hf_status dir_find(int at, const char *path, size_t size, struct dir_found 
     return HF_OK;
 }
 
-/* ---- The label ------------------------------------------------------------------------------
- */
+/* ---- The label ----------------------------------------------------------------------- */
 
 /* Small enough for the inode itself, so that it costs no block. Little-endian on disk, as all
  * machines are that we build for. */
@@ -197,8 +195,7 @@ static bool has_label(int fd, const struct stat *st, struct etag *ret_etag)
     return true;
 }
 
-/* ---- Foreign files --------------------------------------------------------------------------
- */
+/* ---- Foreign files ------------------------------------------------------------------- */
 
 static enum hf_status hash_file(int fd, XXH3_state_t *state, char *piece, struct error *error)
 {

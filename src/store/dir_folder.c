@@ -57,8 +57,7 @@ enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *pat
                           : error_from_errno(error, errno, "open the object's folder");
 }
 
-/* ---- Making -------------------------------------------------------------------------------
- */
+/* ---- Making -------------------------------------------------------------------------- */
 
 /* One directory on the way to an object. */
 struct step {
@@ -228,8 +227,7 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
     return HF_OK;
 }
 
-/* ---- Removing -------------------------------------------------------------------------------
- */
+/* ---- Removing ------------------------------------------------------------------------ */
 
 /* Nothing is synced: an empty directory that comes back after a power loss means nothing. */
 void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)

@@ -69,8 +69,7 @@ static int entry_compare(const void *left, const void *right)
     return order != 0 ? order : a->aside - b->aside;
 }
 
-/* ---- What the listing can need
- * ---------------------------------------------------------------- */
+/* ---- What the listing can need ------------------------------------------------------- */
 
 /* The walk's key with the entry's bytes behind it. */
 static struct view key_of(struct walk *walk, const struct level *level,
@@ -102,8 +101,7 @@ static bool is_wanted(struct walk *walk, const struct level *level, const struct
            can_have_prefix(walk, key, entry->folder);
 }
 
-/* ---- Reading a directory
- * ---------------------------------------------------------------------- */
+/* ---- Reading a directory ------------------------------------------------------------- */
 
 /* False for what is no part of any key: strange names, links, pipes. */
 static bool decode_entry(int fd, const struct dirent *found, struct entry *ret_entry)
@@ -251,8 +249,7 @@ static enum hf_status read_level(struct walk *walk, struct level *level)
     return status;
 }
 
-/* ---- Walking
- * ---------------------------------------------------------------------------------- */
+/* ---- Walking ------------------------------------------------------------------------- */
 
 static enum hf_status push(struct walk *walk, size_t key_size, size_t path_size)
 {
@@ -317,8 +314,7 @@ static enum hf_status walk_next(struct walk *walk, struct view *ret_key)
     return HF_OK;
 }
 
-/* ---- The page
- * --------------------------------------------------------------------------------- */
+/* ---- The page ------------------------------------------------------------------------ */
 
 /* Whether the listing only names the group that the key belongs to. */
 static bool is_grouped(const struct list_call *call, struct view key)

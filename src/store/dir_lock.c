@@ -17,8 +17,7 @@
 #define WAIT_US_MIN 50
 #define WAIT_US_MAX 4000
 
-/* ---- The file -------------------------------------------------------------------------------
- */
+/* ---- The file ------------------------------------------------------------------------ */
 
 /* Room for all marks at once: a delete must work on a full disk too. fallocate changes no byte
  * that is there, whoever else does the same. Without room the file stays sparse. */
@@ -77,8 +76,7 @@ int64_t dir_stripe(struct view path)
     return (int64_t)(hash_xxh3(path) % DIR_STRIPES);
 }
 
-/* ---- Locks ----------------------------------------------------------------------------------
- */
+/* ---- Locks --------------------------------------------------------------------------- */
 
 /* A description of its own for each lock that is held. */
 static int take_fd(struct dir_locks *locks)
@@ -179,8 +177,7 @@ void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
     lock->fd = -1;
 }
 
-/* ---- Marks ----------------------------------------------------------------------------------
- */
+/* ---- Marks --------------------------------------------------------------------------- */
 
 /* A file that ends before the byte, or that nobody has made, has no marks. */
 static enum hf_status read_mark(struct dir_locks *locks, int64_t stripe, bool *ret_marked,

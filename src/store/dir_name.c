@@ -3,8 +3,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 
-/* ---- Encoding -------------------------------------------------------------------------------
- */
+/* ---- Encoding ------------------------------------------------------------------------ */
 
 static bool is_plain(char c)
 {
@@ -82,8 +81,7 @@ void dir_path_encode(struct view key, struct dir_path *ret_path)
     ret_path->text[ret_path->size] = '\0';
 }
 
-/* ---- Decoding -------------------------------------------------------------------------------
- */
+/* ---- Decoding ------------------------------------------------------------------------ */
 
 static bool ends_with(struct view text, struct view end)
 {

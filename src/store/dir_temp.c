@@ -46,8 +46,7 @@ static int64_t alive_at(uint64_t id)
     return DIR_LOCK_ALIVE + (int64_t)id;
 }
 
-/* ---- Our own directory ----------------------------------------------------------------------
- */
+/* ---- Our own directory --------------------------------------------------------------- */
 
 /* Draws an id, takes its byte and makes the directory, in this order, so that no sweep finds a
  * directory whose byte is free. */
@@ -87,8 +86,7 @@ static enum hf_status ready_locked(struct dir_temp *temp, struct error *error)
     return status;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------
- */
+/* ---- Files --------------------------------------------------------------------------- */
 
 enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
                              struct error *error)
@@ -130,8 +128,7 @@ void dir_new_release(struct dir_new *file, bool keep)
         unlinkat(file->directory, file->name, 0);
 }
 
-/* ---- What the dead left ---------------------------------------------------------------------
- */
+/* ---- What the dead left -------------------------------------------------------------- */
 
 static bool parse_id(const char *name, uint64_t *ret_id)
 {

@@ -50,8 +50,7 @@ static void change_init(struct change *change, struct dir_store *dir, struct vie
     change->again = false;
 }
 
-/* ---- Judging --------------------------------------------------------------------------------
- */
+/* ---- Judging ------------------------------------------------------------------------- */
 
 /* The ETag matters only where a condition names one; a foreign file is not read for less. */
 static enum hf_status judge(const struct condition *condition, int fd, struct error *error)
@@ -87,8 +86,7 @@ static enum hf_status judge_early(struct dir_store *dir, const struct change *ch
     return status;
 }
 
-/* ---- Changing, with the stripe held ---------------------------------------------------------
- */
+/* ---- Changing, with the stripe held -------------------------------------------------- */
 
 /* After a change of the directory: durable or UNSURE. */
 static enum hf_status seal_locked(struct dir_store *dir, const struct change *change,
@@ -167,8 +165,7 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
     return status;
 }
 
-/* ---- Once, and until it is done
- * --------------------------------------------------------------- */
+/* ---- Once, and until it is done ------------------------------------------------------ */
 
 static enum hf_status apply_once(struct dir_store *dir, struct change *change,
                                  struct error *error)
@@ -190,7 +187,6 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
     return status;
 }
 
-/* ENOENT on the way is trouble with the store's folder, not an object that is not there. */
 static enum hf_status apply(struct dir_store *dir, struct change *change, struct error *error)
 {
     enum hf_status status = HF_OK;
@@ -203,8 +199,7 @@ static enum hf_status apply(struct dir_store *dir, struct change *change, struct
     return status;
 }
 
-/* ---- Put ------------------------------------------------------------------------------------
- */
+/* ---- Put ----------------------------------------------------------------------------- */
 
 /* Where the bytes of a put come from. */
 struct source {
@@ -268,8 +263,7 @@ void dir_put_file(struct store *store, struct put_call *call, int fd,
     put_one(dir_of(store), call, &source);
 }
 
-/* ---- Delete ---------------------------------------------------------------------------------
- */
+/* ---- Delete -------------------------------------------------------------------------- */
 
 void dir_remove(struct store *store, struct delete_call *calls, size_t count)
 {

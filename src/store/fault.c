@@ -40,8 +40,7 @@ static struct fault_store *fault_of(struct store *store)
     return (struct fault_store *)(void *)store;
 }
 
-/* ---- Drawing fates --------------------------------------------------------------------------
- */
+/* ---- Drawing fates ------------------------------------------------------------------- */
 
 static enum fate draw_locked(struct fault_store *fault, bool is_write)
 {
@@ -102,8 +101,7 @@ static void forget_reply(enum fate fate, struct error *error)
         error_set(error, HF_UNSURE, "no answer (by plan)");
 }
 
-/* ---- Late writes
- * ------------------------------------------------------------------------------ */
+/* ---- Late writes --------------------------------------------------------------------- */
 
 static struct late_write *late_new(struct view key, struct view body,
                                    const struct condition *condition)
@@ -208,8 +206,7 @@ void store_fault_calm(struct store *store)
     env_mutex_unlock(&fault->shared.mutex);
 }
 
-/* ---- The calls
- * -------------------------------------------------------------------------------- */
+/* ---- The calls ----------------------------------------------------------------------- */
 
 static void fault_get(struct store *store, struct get_call *calls, size_t count)
 {

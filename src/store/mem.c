@@ -45,8 +45,7 @@ static struct object *object_new(struct view key, size_t body_size)
     return object;
 }
 
-/* ---- Writing --------------------------------------------------------------------------------
- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
 /* Takes `object` over, on failure too. */
 static void put_object(struct mem_store *mem, struct put_call *call, struct object *object)
@@ -122,8 +121,7 @@ static void mem_remove(struct store *store, struct delete_call *calls, size_t co
     }
 }
 
-/* ---- Reading --------------------------------------------------------------------------------
- */
+/* ---- Reading ------------------------------------------------------------------------- */
 
 /* Judges the get's conditions and finds its range of the object; with the mutex held. */
 static struct view find_range_locked(struct mem_store *mem, struct get_call *call)

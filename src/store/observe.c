@@ -188,8 +188,7 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
     return HF_OK;
 }
 
-/* ---- The meter
- * -------------------------------------------------------------------------------- */
+/* ---- The meter ----------------------------------------------------------------------- */
 
 void meter_init(struct meter *meter, struct env *env)
 {
@@ -234,8 +233,7 @@ void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COU
     env_mutex_unlock(&meter->mutex);
 }
 
-/* ---- The trace
- * -------------------------------------------------------------------------------- */
+/* ---- The trace ----------------------------------------------------------------------- */
 
 /* Keys may hold any byte; a line shows the odd ones as \xNN. */
 static void append_printable(struct buffer *line, struct view text)

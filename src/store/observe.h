@@ -40,8 +40,7 @@ struct observer {
 enum hf_status store_observe(struct store *inner, struct observer observer,
                              struct store **ret_store, struct error *error);
 
-/* ---- Listening by counting
- * -------------------------------------------------------------------- */
+/* ---- Listening by counting ----------------------------------------------------------- */
 
 struct meter_counts {
     uint64_t calls;
@@ -64,8 +63,7 @@ void meter_reset(struct meter *meter);
 /* A copy of all counts, indexed by call_kind. */
 void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COUNT]);
 
-/* ---- Listening by telling
- * --------------------------------------------------------------------- */
+/* ---- Listening by telling ------------------------------------------------------------ */
 
 /* "put a/b if-match 7f -> CONFLICT (the object has changed ...) 120 bytes 1.3ms" */
 struct trace {

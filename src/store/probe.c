@@ -45,8 +45,7 @@ void probe_note(struct probe_report *report, const char *what, enum probe_verdic
     va_end(args);
 }
 
-/* ---- Small steps
- * ------------------------------------------------------------------------------ */
+/* ---- Small steps --------------------------------------------------------------------- */
 
 struct scratch_key {
     char text[SCRATCH_KEY_MAX];
@@ -132,8 +131,7 @@ static enum hf_status must_succeed(struct probe *probe, const char *what, enum h
     return got;
 }
 
-/* ---- The findings, each a function
- * ------------------------------------------------------------ */
+/* ---- The findings, each a function --------------------------------------------------- */
 
 static struct condition wrong_match(void)
 {
@@ -281,8 +279,7 @@ static enum hf_status find_listing(struct probe *probe)
     return HF_OK;
 }
 
-/* ---- One winner among many
- * ---------------------------------------------------------------------- */
+/* ---- One winner among many ----------------------------------------------------------- */
 
 struct racer {
     struct probe *probe;
@@ -361,8 +358,7 @@ static enum hf_status find_one_winner(struct probe *probe)
     return HF_OK;
 }
 
-/* ---- Time
- * --------------------------------------------------------------------------------------- */
+/* ---- Time ---------------------------------------------------------------------------- */
 
 static void note_date(struct probe *probe, const struct store_stamp *stamp)
 {
@@ -400,8 +396,7 @@ static enum hf_status find_time(struct probe *probe)
     return status;
 }
 
-/* ---- All of it
- * ---------------------------------------------------------------------------------- */
+/* ---- All of it ----------------------------------------------------------------------- */
 
 static void remove_scratch(struct probe *probe)
 {

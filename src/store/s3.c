@@ -16,8 +16,7 @@
 #define CONNECTIONS_DEFAULT 32
 #define CONNECT_TIME_OUT    SPAN_S(10)
 
-/* ---- Keys ---------------------------------------------------------------------------------
- */
+/* ---- Keys ---------------------------------------------------------------------------- */
 
 /* The size of the UTF-8 character that `text` starts with, or 0. */
 static size_t utf8_size(struct view text)
@@ -63,8 +62,7 @@ enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SP
     return HF_OK;
 }
 
-/* ---- Conditions ---------------------------------------------------------------------------
- */
+/* ---- Conditions ---------------------------------------------------------------------- */
 
 struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE])
 {
@@ -100,8 +98,7 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
     return HF_OK;
 }
 
-/* ---- Putting ------------------------------------------------------------------------------
- */
+/* ---- Putting ------------------------------------------------------------------------- */
 
 void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http_source *source,
                    const char *payload, const char *md5, const struct progress *progress)
@@ -155,8 +152,7 @@ static void s3_put(struct store *store, struct put_call *calls, size_t count)
         crew_run(&s3->crew, s3->connections, count, put_one, &batch);
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------
- */
+/* ---- Opening and closing ------------------------------------------------------------- */
 
 static void s3_close(struct store *store)
 {

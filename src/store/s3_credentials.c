@@ -21,7 +21,8 @@ static bool keep(char *to, size_t size, struct view value)
     for (size_t i = 0; i < value.size; i++)
         if (value.data[i] <= ' ' || value.data[i] > '~')
             return false;
-    memcpy(to, value.data, value.size);
+    if (value.size > 0)
+        memcpy(to, value.data, value.size);
     to[value.size] = '\0';
     return true;
 }
@@ -54,8 +55,7 @@ static enum hf_status keep_end(struct view expiration, struct s3_credentials *cr
     return HF_OK;
 }
 
-/* ---- Profiles -----------------------------------------------------------------------------
- */
+/* ---- Profiles ------------------------------------------------------------------------ */
 
 static struct view trimmed(struct view text)
 {
@@ -122,8 +122,7 @@ enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
     return keep_all(access_key, secret, token, ret_credentials, error);
 }
 
-/* ---- Answers of endpoints -----------------------------------------------------------------
- */
+/* ---- Answers of endpoints ------------------------------------------------------------ */
 
 /* Takes a string member into `to`; anything but a string, null say, counts as not there. */
 static void take_text(struct json_reader *reader, struct buffer *to)

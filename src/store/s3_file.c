@@ -22,8 +22,7 @@
 #define COMPLETE_BYTES_MAX  (4 * MIB)
 #define UPLOAD_ID_MAX       1024
 
-/* ---- The hash of a piece of a file --------------------------------------------------------
- */
+/* ---- The hash of a piece of a file --------------------------------------------------- */
 
 static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
                                   const struct http_source *source, struct error *error)
@@ -68,8 +67,7 @@ static enum hf_status hash_file(const struct s3_store *s3, const struct http_sou
     return status;
 }
 
-/* ---- In parts -----------------------------------------------------------------------------
- */
+/* ---- In parts ------------------------------------------------------------------------ */
 
 struct upload {
     struct s3_store *s3;
@@ -335,8 +333,7 @@ out:
     free(upload);
 }
 
-/* ---- Either way ---------------------------------------------------------------------------
- */
+/* ---- Either way ---------------------------------------------------------------------- */
 
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress)

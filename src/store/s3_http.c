@@ -38,8 +38,7 @@ struct transfer {
     size_t body_max;
 };
 
-/* ---- The pool -----------------------------------------------------------------------------
- */
+/* ---- The pool ------------------------------------------------------------------------ */
 
 enum hf_status http_pool_open(struct env *env, const struct http_options *options,
                               struct http_pool **ret_pool, struct error *error)
@@ -118,8 +117,7 @@ static void give_handle(struct http_pool *pool, CURL *handle)
     env_mutex_unlock(&pool->shared.mutex);
 }
 
-/* ---- What libcurl calls -------------------------------------------------------------------
- */
+/* ---- What libcurl calls -------------------------------------------------------------- */
 
 /* Did anything leave that could take effect? A body of which no byte was handed over cannot
  * have; a request without body is all headers. */
@@ -223,8 +221,7 @@ static size_t on_write(char *from, size_t size, size_t count, void *argument)
     return bytes.size;
 }
 
-/* ---- Headers of the reply -----------------------------------------------------------------
- */
+/* ---- Headers of the reply ------------------------------------------------------------ */
 
 static struct view trimmed(struct view text)
 {
@@ -327,8 +324,7 @@ static size_t on_header(char *from, size_t size, size_t count, void *argument)
     return line.size;
 }
 
-/* ---- One request --------------------------------------------------------------------------
- */
+/* ---- One request --------------------------------------------------------------------- */
 
 static void set_common(CURL *handle, const struct http_pool *pool)
 {

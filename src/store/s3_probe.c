@@ -9,8 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- The form of ETags --------------------------------------------------------------------
- */
+/* ---- The form of ETags --------------------------------------------------------------- */
 
 enum s3_etag_form s3_etag_form(struct store *store)
 {
@@ -122,8 +121,7 @@ enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline
     return status;
 }
 
-/* ---- Settings of the bucket ---------------------------------------------------------------
- */
+/* ---- Settings of the bucket ---------------------------------------------------------- */
 
 struct setting {
     const char *resource; /* of the bucket */

@@ -39,8 +39,7 @@ struct s3_provider {
     } shared;
 };
 
-/* ---- Small things -------------------------------------------------------------------------
- */
+/* ---- Small things -------------------------------------------------------------------- */
 
 /* A variable of the environment; NULL when it is not set or empty. */
 static const char *variable(const char *name)
@@ -112,8 +111,7 @@ static enum hf_status ask(struct s3_provider *provider, const struct http_reques
     return error->status;
 }
 
-/* ---- The places: each OK, NOT_FOUND to look on, or a failure to stop at -------------------
- */
+/* ---- The places: each OK, NOT_FOUND to look on, or a failure to stop at -------------- */
 
 static enum hf_status from_environment(struct s3_provider *provider,
                                        struct s3_credentials *ret_credentials,
@@ -420,8 +418,7 @@ static enum hf_status look_everywhere(struct s3_provider *provider,
                      "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role");
 }
 
-/* ---- Keeping ------------------------------------------------------------------------------
- */
+/* ---- Keeping ------------------------------------------------------------------------- */
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
                                 const char *ca_file, struct s3_provider **ret_provider,

@@ -23,8 +23,7 @@ static void remove_one(struct s3_store *s3, struct delete_call *call)
         error_clear(&call->error);
 }
 
-/* ---- Many with one request ----------------------------------------------------------------
- */
+/* ---- Many with one request ----------------------------------------------------------- */
 
 struct removal {
     struct s3_store *s3;

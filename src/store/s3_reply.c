@@ -17,8 +17,7 @@ struct store_stamp s3_stamp(const struct http_reply *reply)
     };
 }
 
-/* ---- Refusals -----------------------------------------------------------------------------
- */
+/* ---- Refusals ------------------------------------------------------------------------ */
 
 struct refusal {
     const char *code;
@@ -171,8 +170,7 @@ static enum hf_status judge_server_error(const struct s3_request *request,
                NULL);
 }
 
-/* ---- All replies --------------------------------------------------------------------------
- */
+/* ---- All replies --------------------------------------------------------------------- */
 
 static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request *request,
                                     const struct http_reply *reply, bool *ret_again,

@@ -43,8 +43,7 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
     return asked.us != 0 ? asked : mono_add(deadline, SPAN_S(bytes / SLOW_LINE_BYTES_A_SECOND));
 }
 
-/* ---- Signing ------------------------------------------------------------------------------
- */
+/* ---- Signing ------------------------------------------------------------------------- */
 
 /* The key of the day, derived once and kept. */
 static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *credentials,
@@ -170,8 +169,7 @@ static bool write_request(struct wire *wire, struct s3_store *s3,
     return ok && !wire->text.failed;
 }
 
-/* ---- Sending ------------------------------------------------------------------------------
- */
+/* ---- Sending ------------------------------------------------------------------------- */
 
 static void perform(struct s3_store *s3, const struct s3_request *request,
                     const struct wire *wire, struct http_reply *reply)

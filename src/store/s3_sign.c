@@ -20,8 +20,7 @@ void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1])
     text[size] = '\0';
 }
 
-/* ---- Encoding -----------------------------------------------------------------------------
- */
+/* ---- Encoding ------------------------------------------------------------------------ */
 
 static bool is_unreserved(char c)
 {
@@ -74,8 +73,7 @@ bool s3_query(struct buffer *to, const struct s3_parameter *parameters, size_t c
     return !to->failed;
 }
 
-/* ---- Hashing ------------------------------------------------------------------------------
- */
+/* ---- Hashing ------------------------------------------------------------------------- */
 
 static bool hmac(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
 {
@@ -107,8 +105,7 @@ bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE])
     return true;
 }
 
-/* ---- Signing ------------------------------------------------------------------------------
- */
+/* ---- Signing ------------------------------------------------------------------------- */
 
 bool s3_signing_key(struct view secret, struct view day, struct view region,
                     struct view service, struct s3_signing_key *ret_key)

@@ -52,8 +52,7 @@ static inline struct s3_store *s3_of(struct store *store)
     return (struct s3_store *)store;
 }
 
-/* ---- One request (s3_request.c) -------------------------------------------------------------
- */
+/* ---- One request (s3_request.c) ------------------------------------------------------ */
 
 #define S3_EXTRA_HEADERS_MAX 4
 
@@ -97,8 +96,7 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        bool (*again)(void *argument, struct s3_request *request),
                        void *argument, struct http_reply *reply, struct error *error);
 
-/* ---- What a reply means (s3_reply.c) --------------------------------------------------------
- */
+/* ---- What a reply means (s3_reply.c) ------------------------------------------------- */
 
 /* The status of a reply, with a sentence that says what to do about it. *ret_again: a later try
  * of the same may succeed; *ret_distrust: the credentials were refused. */
@@ -111,8 +109,7 @@ enum hf_status s3_judge_code(struct view code, struct view message, struct error
 
 struct store_stamp s3_stamp(const struct http_reply *reply);
 
-/* ---- Keys and conditions (s3.c) -------------------------------------------------------------
- */
+/* ---- Keys and conditions (s3.c) ------------------------------------------------------ */
 
 /* Writes the key as on the wire into `space` and returns it. INVALID for what S3 cannot hold.
  */
@@ -133,8 +130,7 @@ struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE]);
 void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http_source *source,
                    const char *payload, const char *md5, const struct progress *progress);
 
-/* ---- The other calls ------------------------------------------------------------------------
- */
+/* ---- The other calls ----------------------------------------------------------------- */
 
 void s3_get(struct store *store, struct get_call *calls, size_t count);
 void s3_list(struct store *store, struct list_call *call);

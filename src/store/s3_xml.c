@@ -113,8 +113,7 @@ static enum hf_status walk_run(struct walk *walk, struct view xml, struct error 
     return error_clear(error);
 }
 
-/* ---- Single texts -------------------------------------------------------------------------
- */
+/* ---- Single texts -------------------------------------------------------------------- */
 
 struct field_search {
     const char *root;
@@ -171,8 +170,7 @@ bool s3_xml_error(struct view xml, struct s3_error_body *ret_body)
     return body->code[0] != '\0';
 }
 
-/* ---- Listings -----------------------------------------------------------------------------
- */
+/* ---- Listings ------------------------------------------------------------------------ */
 
 struct listing {
     struct s3_page *page;
@@ -304,8 +302,7 @@ enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct erro
     return error_clear(error);
 }
 
-/* ---- Multi-object delete ------------------------------------------------------------------
- */
+/* ---- Multi-object delete ------------------------------------------------------------- */
 
 struct deletion {
     s3_delete_failed *failed;
@@ -357,8 +354,7 @@ enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *a
     return walk_run(&walk, xml, error);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------
- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
 bool s3_xml_escape(struct buffer *to, struct view text)
 {

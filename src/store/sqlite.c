@@ -58,7 +58,7 @@ static struct mono_time deadline_of(struct sqlite_store *sqlite, struct mono_tim
     return mono_add(env_now(sqlite->base.env), SPAN_MS(STORE_TIMEOUT_MS));
 }
 
-/* ---- Readers --------------------------------------------------------------------- */
+/* ---- Readers ------------------------------------------------------------------------- */
 
 static enum hf_status reader_take(struct sqlite_store *sqlite, struct mono_time deadline,
                                   struct sqlite_connection *ret_reader, struct error *error)
@@ -96,7 +96,7 @@ static void reader_give_back(struct sqlite_store *sqlite,
     env_mutex_unlock(&sqlite->readers.mutex);
 }
 
-/* ---- Reading one object ---------------------------------------------------------- */
+/* ---- Reading one object -------------------------------------------------------------- */
 
 /* Looks the object up and judges the get. OK with an empty ret_row->file: the range stands in
  * call->body. OK with a name: it is to be read from that file. SQLITE_OK, or a code that
@@ -244,7 +244,7 @@ static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
     buffer_release(&small);
 }
 
-/* ---- Listing --------------------------------------------------------------------- */
+/* ---- Listing ------------------------------------------------------------------------- */
 
 static bool is_next(const struct list_cursor *cursor, struct view key)
 {
@@ -296,7 +296,7 @@ static void sqlite_list(struct store *store, struct list_call *call)
     reader_give_back(sqlite, &reader);
 }
 
-/* ---- Writing --------------------------------------------------------------------- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
 /* A put on its way: the call, and the file that holds a large body. */
 struct put {
@@ -524,7 +524,7 @@ static void sqlite_remove(struct store *store, struct delete_call *calls, size_t
         free(writes);
 }
 
-/* ---- Opening and closing --------------------------------------------------------- */
+/* ---- Opening and closing ------------------------------------------------------------- */
 
 /* In a forked child nothing of SQLite may be touched: its memory is left behind. */
 static void sqlite_close(struct store *store)

@@ -56,7 +56,7 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_DELETE] = "DELETE FROM objects WHERE id = ?1",
 };
 
-/* ---- Result codes ---------------------------------------------------------------- */
+/* ---- Result codes -------------------------------------------------------------------- */
 
 bool sqlite_is_busy(int code)
 {
@@ -101,7 +101,7 @@ enum hf_status sqlite_error(struct error *error, sqlite3 *handle, int code, cons
     }
 }
 
-/* ---- Statements ------------------------------------------------------------------ */
+/* ---- Statements ---------------------------------------------------------------------- */
 
 int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which)
 {
@@ -153,7 +153,7 @@ struct view sqlite_row_last(sqlite3_stmt *statement)
     return column_view(statement, 5);
 }
 
-/* ---- Waiting --------------------------------------------------------------------- */
+/* ---- Waiting ------------------------------------------------------------------------- */
 
 #define PAUSE_FIRST SPAN_US(50)
 #define PAUSE_MAX   SPAN_MS(2)
@@ -175,7 +175,7 @@ bool patience_wait(struct patience *patience)
     return true;
 }
 
-/* ---- Recognising the file -------------------------------------------------------- */
+/* ---- Recognising the file ------------------------------------------------------------ */
 
 enum file_kind { FILE_OURS, FILE_NEW, FILE_FOREIGN, FILE_NEWER };
 
@@ -238,7 +238,7 @@ static enum hf_status refuse(enum file_kind kind, struct error *error)
     return HF_OK;
 }
 
-/* ---- Creating the layout --------------------------------------------------------- */
+/* ---- Creating the layout ------------------------------------------------------------- */
 
 static int column_is_wal(void *argument, int count, char **values, char **names)
 {
@@ -317,7 +317,7 @@ static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *h
     return sqlite_error(error, handle, code, "read the id of the store");
 }
 
-/* ---- Connections ----------------------------------------------------------------- */
+/* ---- Connections --------------------------------------------------------------------- */
 
 /* A file name is made absolute before, so that SQLite sees no URI and no ":memory:" in it. */
 static enum hf_status open_handle(const struct sqlite_database *database, int flags,

@@ -18,7 +18,7 @@
 
 static_assert(LARGE_NAME_SIZE == 16 + 2 * RANDOM_BYTES + 1, "a name is an id and random bytes");
 
-/* ---- The folder ------------------------------------------------------------------ */
+/* ---- The folder ---------------------------------------------------------------------- */
 
 static enum hf_status sync_folder_of(const char *path, struct error *error)
 {
@@ -75,7 +75,7 @@ enum hf_status large_folder_sync(const struct large_folder *folder, struct error
     return HF_OK;
 }
 
-/* ---- Files ----------------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------------------- */
 
 bool large_name_is_good(struct view name)
 {
@@ -169,7 +169,7 @@ enum hf_status large_file_read(const struct large_folder *folder, const char *na
     return HF_OK;
 }
 
-/* ---- The sweep ------------------------------------------------------------------- */
+/* ---- The sweep ----------------------------------------------------------------------- */
 
 static bool is_ours(const struct large_folder *folder, const struct dirent *entry)
 {

@@ -26,7 +26,7 @@ enum outcome {
     UNKNOWN,     /* it may show up after a crash */
 };
 
-/* ---- One write, inside the transaction ------------------------------------------- */
+/* ---- One write, inside the transaction ----------------------------------------------- */
 
 static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
 {
@@ -134,7 +134,7 @@ static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
     return sqlite3_get_autocommit(writer->connection.handle) == 0;
 }
 
-/* ---- One transaction ------------------------------------------------------------- */
+/* ---- One transaction ----------------------------------------------------------------- */
 
 static void roll_back(struct sqlite_writer *writer)
 {
@@ -192,7 +192,7 @@ static void fail_commit(struct sqlite_write *write, enum outcome outcome,
     write->error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
 }
 
-/* ---- Writes one by one ----------------------------------------------------------- */
+/* ---- Writes one by one --------------------------------------------------------------- */
 
 static void run_alone(struct sqlite_writer *writer, struct sqlite_write *write,
                       struct mono_time deadline)
@@ -214,7 +214,7 @@ static void run_alone(struct sqlite_writer *writer, struct sqlite_write *write,
         fail_commit(write, outcome, &reason);
 }
 
-/* ---- Lists of batches ------------------------------------------------------------ */
+/* ---- Lists of batches ---------------------------------------------------------------- */
 
 static void append(struct sqlite_batches *list, struct sqlite_batch *batch)
 {
@@ -247,7 +247,7 @@ static void fail_batch(struct sqlite_batch *batch, const struct error *error)
         *batch->writes[i].error = *error;
 }
 
-/* ---- What arrives ---------------------------------------------------------------- */
+/* ---- What arrives -------------------------------------------------------------------- */
 
 static void arrive(struct sqlite_writer *writer, struct sqlite_batch *batch)
 {
@@ -306,7 +306,7 @@ static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_l
     }
 }
 
-/* ---- A group --------------------------------------------------------------------- */
+/* ---- A group ------------------------------------------------------------------------- */
 
 /* Runs what waits and what arrives meanwhile. False when the transaction is gone. */
 static bool apply_all(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
@@ -373,7 +373,7 @@ static int note_pages(void *argument, sqlite3 *handle, const char *name, int pag
     return SQLITE_OK;
 }
 
-/* ---- Leading --------------------------------------------------------------------- */
+/* ---- Leading ------------------------------------------------------------------------- */
 
 /* Wakes the task of the first batch only: each wakes the next one as it leaves. So the leader,
  * on whom all others wait, is not held up by waking them, and they do not all rush at the mutex
@@ -505,7 +505,7 @@ void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *bat
     env_cond_release(&batch->wake);
 }
 
-/* ---- Life ------------------------------------------------------------------------ */
+/* ---- Life ---------------------------------------------------------------------------- */
 
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
                         const struct sqlite_connection *connection)

@@ -20,8 +20,7 @@ void list_release(struct list_call *call)
     call->count = 0;
 }
 
-/* ---- Checks on the way in -----------------------------------------------------------------
- */
+/* ---- Checks on the way in ------------------------------------------------------------ */
 
 static bool key_is_good(struct view key, struct error *error)
 {
@@ -70,8 +69,7 @@ static bool delete_is_good(struct store *store, struct delete_call *call)
            condition_is_good(&call->condition, &call->error);
 }
 
-/* ---- The calls ------------------------------------------------------------------------------
- */
+/* ---- The calls ----------------------------------------------------------------------- */
 
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count)
 {

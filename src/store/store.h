@@ -38,7 +38,7 @@
 
 #include <stdint.h>
 
-/* ---- What calls are made of ------------------------------------------------------------- */
+/* ---- What calls are made of ---------------------------------------------------------- */
 
 struct etag {
     uint8_t size;
@@ -97,7 +97,7 @@ struct progress {
     void *argument;
 };
 
-/* ---- The calls -------------------------------------------------------------------------- */
+/* ---- The calls ----------------------------------------------------------------------- */
 
 /* A deadline of zero means: the store's own time-out. */
 
@@ -164,7 +164,7 @@ struct list_call {
 
 void list_release(struct list_call *call);
 
-/* ---- The store -------------------------------------------------------------------------- */
+/* ---- The store ----------------------------------------------------------------------- */
 
 enum store_clock {
     STORE_CLOCK_NONE, /* tells no time */

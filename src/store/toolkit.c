@@ -74,8 +74,7 @@ void delete_fail_all(struct delete_call *calls, size_t count, const struct error
         calls[i].error = *error;
 }
 
-/* ---- Listing
- * ---------------------------------------------------------------------------------- */
+/* ---- Listing ------------------------------------------------------------------------- */
 
 /* The name under which a key stands in this listing: itself, or, with a delimiter behind the
  * prefix, its start up to that. */
