@@ -86,6 +86,16 @@ static enum hf_status put_text(struct store *store, const char *key, const char 
     return store_put(store, &call);
 }
 
+/* A put that must succeed. */
+static void must_put(struct store *store, const char *key, const char *text,
+                     struct condition condition)
+{
+    struct put_call call = { .key = view_of(key),
+                             .body = view_of(text),
+                             .condition = condition };
+    assert_status(HF_OK, store_put(store, &call), &call.error);
+}
+
 /* What is there now, patiently: the servers may just be coming back. Empty: nothing. */
 static void read_text(struct store *store, const char *key, char *text, size_t size,
                       struct etag *ret_etag)
@@ -127,7 +137,7 @@ static void abandoned_puts_land_late_or_never(void **state)
         char key[32], text[32], found[64];
         snprintf(key, sizeof key, "late-%d", trial);
         snprintf(text, sizeof text, "from trial %d", trial);
-        assert_int_equal(put_text(first, "warm", "x", (struct condition){ 0 }), HF_OK);
+        must_put(first, "warm", "x", (struct condition){ 0 });
         signal_daemon("client.rgw-1", SIGSTOP);
         struct mono_time start = env_now(env_real());
         enum hf_status status = put_text(first, key, text, if_absent());
@@ -160,8 +170,8 @@ static void a_stopped_osd_makes_writes_unsure(void **state)
     struct store *second = open_gateway(2, "&timeout=700ms");
     struct store *patient = open_gateway(2, "");
     char found[64];
-    assert_int_equal(put_text(first, "warm", "x", (struct condition){ 0 }), HF_OK);
-    assert_int_equal(put_text(second, "warm", "x", (struct condition){ 0 }), HF_OK);
+    must_put(first, "warm", "x", (struct condition){ 0 });
+    must_put(second, "warm", "x", (struct condition){ 0 });
     signal_daemon("osd.0", SIGSTOP);
     struct mono_time start = env_now(env_real());
     enum hf_status one = put_text(first, "osd", "one", if_absent());
@@ -217,7 +227,7 @@ static void a_killed_gateway_loses_nothing_that_was_ok(void **state)
             assert_string_equal(found, "");
     }
     bring_up();
-    assert_int_equal(put_text(first, "after", "x", (struct condition){ 0 }), HF_OK);
+    must_put(first, "after", "x", (struct condition){ 0 });
     store_close(first);
     store_close(second);
 }
@@ -245,7 +255,7 @@ static void kill_during_upload(const char *key, off_t size, struct condition con
     assert_true(fd >= 0);
     unlink(path);
     assert_int_equal(ftruncate(fd, size), 0);
-    assert_int_equal(put_text(first, "warm", "x", (struct condition){ 0 }), HF_OK);
+    must_put(first, "warm", "x", (struct condition){ 0 });
     struct mono_time start = env_now(env_real());
     enum hf_status status = store_put_file(first, &call, fd, &progress);
     assert_within(start, SPAN_S(30));
@@ -288,7 +298,7 @@ static void a_file_in_parts_comes_back_whole(void **state)
     assert_int_equal(pread(back, found, size, 0), size);
     assert_memory_equal(bytes, found, size);
     /* Its ETag serves as any other. */
-    assert_int_equal(put_text(store, "parts", "small", if_match(&put.etag)), HF_OK);
+    must_put(store, "parts", "small", if_match(&put.etag));
     free(bytes);
     free(found);
     close(fd);
@@ -438,7 +448,7 @@ static void no_value_is_won_twice(void **state)
         counters[i].store = open_gateway(1 + i % 2, "&timeout=300ms");
     }
     struct store *patient = open_gateway(1, "");
-    assert_int_equal(put_text(patient, "count", "0", if_absent()), HF_OK);
+    must_put(patient, "count", "0", if_absent());
     for (int i = 0; i < COUNTERS; i++)
         assert_status(HF_OK,
                       env_task_start(env_real(), count_on, &counters[i], &counters[i].task,

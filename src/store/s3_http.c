@@ -145,13 +145,14 @@ static int on_begin(void *argument, char *peer, char *local, int peer_port, int 
                                                        : CURL_PREREQFUNC_OK;
 }
 
-/* Rewinding a body is how libcurl begins to send it again. */
+/* Rewinding a body is how libcurl begins to send it again. A body of which nothing was taken is
+ * at its start: libcurl asks for that too, when the request before this one ended so. */
 static int on_seek(void *argument, curl_off_t offset, int origin)
 {
     struct transfer *transfer = argument;
-    (void)offset;
-    (void)origin;
-    if (!transfer->request->may_send_again)
+    if (offset != 0 || origin != SEEK_SET)
+        return CURL_SEEKFUNC_FAIL;
+    if (transfer->taken > 0 && !transfer->request->may_send_again)
         return CURL_SEEKFUNC_FAIL;
     transfer->taken = 0;
     return CURL_SEEKFUNC_OK;

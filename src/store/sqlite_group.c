@@ -15,7 +15,7 @@
 
 /* A leader waits until this part of those who keep writing are back, but for at most half the
  * time that the last group took, in these bounds. */
-#define GATHER_PART 4
+#define GATHER_PART 16
 #define GATHER_MIN  SPAN_US(100)
 #define GATHER_MAX  SPAN_MS(1)
 
@@ -251,11 +251,17 @@ static void fail_batch(struct sqlite_batch *batch, const struct error *error)
 
 static void arrive(struct sqlite_writer *writer, struct sqlite_batch *batch)
 {
+    size_t count = atomic_fetch_add(&writer->arrived_count, 1) + 1;
     struct sqlite_batch *first = atomic_load(&writer->arrived);
     do
         batch->next = first;
     while (!atomic_compare_exchange_weak(&writer->arrived, &first, batch));
-    atomic_fetch_add(&writer->arrived_count, 1);
+    size_t wanted = atomic_load(&writer->wanted);
+    if (wanted > 0 && count >= wanted) {
+        env_mutex_lock(&writer->gather_mutex);
+        env_cond_signal(&writer->gathered);
+        env_mutex_unlock(&writer->gather_mutex);
+    }
 }
 
 /* Moves all that arrived behind those who wait already. */
@@ -373,36 +379,36 @@ static int note_pages(void *argument, sqlite3 *handle, const char *name, int pag
     return SQLITE_OK;
 }
 
-/* ---- Leading ------------------------------------------------------------------------- */
+/* ---- News ------------------------------------------------------------------------ */
 
-/* Wakes the task of the first batch only: each wakes the next one as it leaves. So the leader,
- * on whom all others wait, is not held up by waking them, and they do not all rush at the mutex
- * together. */
-static void wake_done_locked(struct sqlite_writer *writer)
+/* Once told that it is done, a batch may be gone. */
+static void tell(struct sqlite_batch *batch, enum sqlite_news news)
 {
-    if (writer->queue.done.first)
-        env_cond_signal(&writer->queue.done.first->wake);
+    env_mutex_lock(&batch->mutex);
+    batch->news = news;
+    env_cond_signal(&batch->told);
+    env_mutex_unlock(&batch->mutex);
 }
 
-static void finish_locked(struct sqlite_writer *writer, struct sqlite_batches *group)
+static enum sqlite_news wait_for_news(struct sqlite_batch *batch)
 {
-    for (struct sqlite_batch *batch = group->first, *next; batch; batch = next) {
-        next = batch->next;
-        batch->done = true;
-        append(&writer->queue.done, batch);
-    }
-    wake_done_locked(writer);
+    env_mutex_lock(&batch->mutex);
+    while (batch->news == NEWS_NONE)
+        env_cond_wait(&batch->told, &batch->mutex);
+    enum sqlite_news news = batch->news;
+    if (news == NEWS_LEAD)
+        batch->news = NEWS_NONE;
+    env_mutex_unlock(&batch->mutex);
+    return news;
 }
 
-/* Tells those who waited too long. */
-static void finish_late(struct sqlite_writer *writer)
+static void finish(const struct sqlite_batches *group)
 {
-    struct sqlite_batches late = { NULL, NULL, 0 };
-    take_late(writer, &late);
-    env_mutex_lock(&writer->queue.mutex);
-    finish_locked(writer, &late);
-    env_mutex_unlock(&writer->queue.mutex);
+    if (group->first)
+        tell(group->first, NEWS_DONE);
 }
+
+/* ---- Leading --------------------------------------------------------------------- */
 
 /* Begins a transaction, waiting for other processes as long as anybody here has the time. */
 static int begin_patiently(struct sqlite_writer *writer)
@@ -411,8 +417,10 @@ static int begin_patiently(struct sqlite_writer *writer)
     struct patience patience = patience_until(writer->database->env, never);
     int code;
     while (sqlite_is_busy(code = begin(writer))) {
+        struct sqlite_batches late = { NULL, NULL, 0 };
         patience_wait(&patience);
-        finish_late(writer);
+        take_late(writer, &late);
+        finish(&late);
         if (!writer->waiting.first)
             break;
     }
@@ -432,41 +440,51 @@ static void fail_group(struct sqlite_writer *writer, int code, struct sqlite_bat
 /* Waits a little for others to join, if the last group lets expect them: tasks that write all
  * the time have just been answered and are about to come back. With a few of them aboard it is
  * time to go: the others arrive while these are seen to. */
-static void gather_locked(struct sqlite_writer *writer, struct sqlite_batch *leader)
+static void gather(struct sqlite_writer *writer)
 {
     struct env *env = writer->database->env;
     size_t wanted = writer->crowd / GATHER_PART;
-    if (atomic_load(&writer->arrived_count) + writer->waiting.count >= wanted)
+    size_t waiting = writer->waiting.count;
+    if (waiting + atomic_load(&writer->arrived_count) >= wanted)
         return;
     struct span at_most = SPAN_US(writer->group_took.us / 2);
     at_most = span_smaller(at_most.us < GATHER_MIN.us ? GATHER_MIN : at_most, GATHER_MAX);
     struct mono_time until = mono_add(env_now(env), at_most);
-    writer->queue.gathering = leader;
-    writer->queue.wanted = wanted - writer->waiting.count;
-    while (atomic_load(&writer->arrived_count) < writer->queue.wanted &&
-           env_cond_wait_until(&leader->wake, &writer->queue.mutex, until))
+    env_mutex_lock(&writer->gather_mutex);
+    atomic_store(&writer->wanted, wanted - waiting);
+    while (waiting + atomic_load(&writer->arrived_count) < wanted &&
+           env_cond_wait_until(&writer->gathered, &writer->gather_mutex, until))
         ;
-    writer->queue.gathering = NULL;
+    atomic_store(&writer->wanted, 0);
+    env_mutex_unlock(&writer->gather_mutex);
 }
 
-/* Somebody who waits is to lead next. */
-static void pass_on_locked(struct sqlite_writer *writer)
+static bool try_to_lead(struct sqlite_writer *writer)
 {
-    struct sqlite_batch *next = writer->waiting.first;
-    if (!next)
-        next = atomic_load(&writer->arrived);
-    writer->queue.led = false;
-    if (next)
-        env_cond_signal(&next->wake);
+    bool led = false;
+    return atomic_compare_exchange_strong(&writer->led, &led, true);
 }
 
-static void lead_locked(struct sqlite_writer *writer, struct sqlite_batch *leader)
+/* Makes the first who waits lead next. Who arrives while nobody leads sees that, and leads; who
+ * arrived just before may have been overlooked, so there is a second look. */
+static void pass_on(struct sqlite_writer *writer)
+{
+    do {
+        if (!writer->waiting.first)
+            receive(writer);
+        if (writer->waiting.first) {
+            tell(writer->waiting.first, NEWS_LEAD);
+            return;
+        }
+        atomic_store(&writer->led, false);
+    } while (atomic_load(&writer->arrived) && try_to_lead(writer));
+}
+
+static void lead(struct sqlite_writer *writer)
 {
     struct env *env = writer->database->env;
     struct sqlite_batches group = { NULL, NULL, 0 };
-    writer->queue.led = true;
-    gather_locked(writer, leader);
-    env_mutex_unlock(&writer->queue.mutex);
+    gather(writer);
     struct mono_time start = env_now(env);
     writer->modified = env_wall(env);
     checkpoint(writer);
@@ -476,33 +494,27 @@ static void lead_locked(struct sqlite_writer *writer, struct sqlite_batch *leade
     else
         fail_group(writer, code, &group);
     writer->group_took = mono_since(env_now(env), start);
-    env_mutex_lock(&writer->queue.mutex);
-    pass_on_locked(writer);
-    finish_locked(writer, &group);
-    writer->crowd =
-        writer->queue.done.count + writer->waiting.count + atomic_load(&writer->arrived_count);
+    writer->crowd = group.count + writer->waiting.count + atomic_load(&writer->arrived_count);
+    pass_on(writer);
+    finish(&group);
 }
 
-/* Between its arrival and its answer a batch is in `arrived` or `waiting`, or in the group of a
- * leader; so, when nobody leads, it is still to be taken, and its own task may lead. */
 void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *batch)
 {
-    env_cond_init(writer->database->env, &batch->wake);
-    batch->done = false;
+    env_mutex_init(writer->database->env, &batch->mutex);
+    env_cond_init(writer->database->env, &batch->told);
+    batch->news = NEWS_NONE;
     arrive(writer, batch);
-    env_mutex_lock(&writer->queue.mutex);
-    if (writer->queue.gathering && atomic_load(&writer->arrived_count) >= writer->queue.wanted)
-        env_cond_signal(&writer->queue.gathering->wake);
-    while (!batch->done) {
-        if (!writer->queue.led)
-            lead_locked(writer, batch);
-        else
-            env_cond_wait(&batch->wake, &writer->queue.mutex);
-    }
-    take_out(&writer->queue.done, batch);
-    wake_done_locked(writer);
-    env_mutex_unlock(&writer->queue.mutex);
-    env_cond_release(&batch->wake);
+    bool leads = try_to_lead(writer);
+    do {
+        if (leads)
+            lead(writer);
+        leads = wait_for_news(batch) == NEWS_LEAD;
+    } while (leads);
+    if (batch->next)
+        tell(batch->next, NEWS_DONE);
+    env_cond_release(&batch->told);
+    env_mutex_release(&batch->mutex);
 }
 
 /* ---- Life ---------------------------------------------------------------------------- */
@@ -518,12 +530,14 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
     unsigned char random[8];
     env_random(database->env, random, sizeof random);
     hex_encode(random, sizeof random, writer->etag_prefix);
-    env_mutex_init(database->env, &writer->queue.mutex);
+    env_mutex_init(database->env, &writer->gather_mutex);
+    env_cond_init(database->env, &writer->gathered);
     sqlite3_wal_hook(connection->handle, note_pages, writer);
 }
 
 void sqlite_writer_release(struct sqlite_writer *writer)
 {
     sqlite_connection_close(&writer->connection);
-    env_mutex_release(&writer->queue.mutex);
+    env_cond_release(&writer->gathered);
+    env_mutex_release(&writer->gather_mutex);
 }

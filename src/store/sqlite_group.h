@@ -10,8 +10,10 @@
  * If a group cannot be committed as a whole (a full disk, say), its writes are tried one by
  * one, so that one that fails does not spoil the others.
  *
- * Writes come in through a list that needs no mutex, since the leader looks there inside its
- * transaction, where it may make no call of env. Only the leader takes them out. */
+ * Batches arrive in a list that needs no mutex, since the leader looks there inside its
+ * transaction, where it may make no call of env. Only the leader takes them out. Every batch has
+ * a mutex and a condition of its own to wait by, and those who are answered tell it on from one
+ * to the next: the leader, on whom all others wait, tells only the first. */
 #ifndef STORE_SQLITE_GROUP_H
 #define STORE_SQLITE_GROUP_H
 
@@ -34,15 +36,18 @@ struct sqlite_write {
     char replaced[LARGE_NAME_SIZE]; /* when OK: the file that no row names any more, or empty */
 };
 
+enum sqlite_news { NEWS_NONE, NEWS_LEAD, NEWS_DONE };
+
 /* Writes of one call: they go into one transaction, perhaps with others. */
 struct sqlite_batch {
     struct sqlite_write *writes;
     size_t count;
     struct mono_time deadline;
     /* the queue's */
-    struct sqlite_batch *next;
-    struct env_cond wake; /* done, or the turn to lead has come */
-    bool done;
+    struct sqlite_batch *next; /* when done: who is to be told next */
+    struct env_mutex mutex;    /* guards the news */
+    struct env_cond told;
+    enum sqlite_news news;
 };
 
 struct sqlite_batches {
@@ -55,13 +60,10 @@ struct sqlite_writer {
     const struct sqlite_database *database;
     _Atomic(struct sqlite_batch *) arrived; /* the latest first */
     atomic_size_t arrived_count;
-    struct {
-        struct env_mutex mutex;     /* guards what stands beside it, and `done` of batches */
-        struct sqlite_batches done; /* their tasks have not left yet */
-        struct sqlite_batch *gathering; /* the leader's, while it waits for more to arrive */
-        size_t wanted;                  /* so many */
-        bool led;                       /* a task is leading, and has what follows to itself */
-    } queue;
+    atomic_size_t wanted; /* not 0: the leader waits until so many have arrived */
+    struct env_mutex gather_mutex;
+    struct env_cond gathered;
+    atomic_bool led; /* a task is leading, and has all that follows to itself */
     struct sqlite_connection connection;
     struct sqlite_batches waiting; /* arrived before, in order */
     struct wall_time modified;     /* of the group under way */

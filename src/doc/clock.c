@@ -1,0 +1,90 @@
+#include "doc/clock.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+
+void clock_init(struct doc_clock *clock, struct store *store)
+{
+    *clock = (struct doc_clock){ .env = store->env, .kind = store->traits.clock };
+    env_mutex_init(store->env, &clock->mutex);
+    const char *id = clock->kind == STORE_CLOCK_BOOT   ? env_boot_id(store->env)
+                     : clock->kind == STORE_CLOCK_DATE ? CLOCK_ID_STORE
+                                                       : "";
+    snprintf(clock->id, sizeof clock->id, "%s", id);
+}
+
+void clock_release(struct doc_clock *clock)
+{
+    env_mutex_release(&clock->mutex);
+}
+
+void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
+{
+    if (clock->kind != STORE_CLOCK_DATE || !stamp->known)
+        return;
+    check(!mono_before(stamp->received, stamp->sent));
+    struct clock_sample sample = {
+        .taken = stamp->received,
+        .offset_min_us = stamp->date.us - stamp->received.us,
+        .offset_max_us = stamp->date.us + 1000000 - stamp->sent.us,
+    };
+    env_mutex_lock(&clock->mutex);
+    clock->samples[clock->sample_count++ % CLOCK_SAMPLES] = sample;
+    env_mutex_unlock(&clock->mutex);
+}
+
+static size_t kept(const struct doc_clock *clock)
+{
+    return clock->sample_count < CLOCK_SAMPLES ? clock->sample_count : CLOCK_SAMPLES;
+}
+
+/* The widest interval that the samples allow, each widened by what it may have drifted since.
+ */
+static void interval_locked(const struct doc_clock *clock, struct mono_time now,
+                            struct evidence *evidence)
+{
+    int64_t min_us = INT64_MAX, max_us = INT64_MIN;
+    for (size_t i = 0; i < kept(clock); i++) {
+        const struct clock_sample *sample = &clock->samples[i];
+        int64_t age_us = mono_since(now, sample->taken).us;
+        int64_t drift_us =
+            age_us > 0 ? age_us / 1000000 * CLOCK_DRIFT_PPM + CLOCK_DRIFT_PPM : 0;
+        if (sample->offset_min_us - drift_us < min_us)
+            min_us = sample->offset_min_us - drift_us;
+        if (sample->offset_max_us + drift_us > max_us)
+            max_us = sample->offset_max_us + drift_us;
+    }
+    evidence->time_known = clock->sample_count > 0;
+    if (evidence->time_known) {
+        evidence->earliest.us = now.us + min_us;
+        evidence->latest.us = now.us + max_us;
+    }
+}
+
+void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
+{
+    evidence->now = env_now(clock->env);
+    evidence->wall = env_wall(clock->env);
+    evidence->clock = view_of(clock->id);
+    evidence->time_known = false;
+    if (clock->kind == STORE_CLOCK_BOOT) {
+        evidence->time_known = true;
+        evidence->earliest.us = evidence->now.us;
+        evidence->latest.us = evidence->now.us;
+    } else if (clock->kind == STORE_CLOCK_DATE) {
+        env_mutex_lock(&clock->mutex);
+        interval_locked(clock, evidence->now, evidence);
+        env_mutex_unlock(&clock->mutex);
+    }
+}
+
+size_t clock_samples(struct doc_clock *clock, struct clock_sample ret[CLOCK_SAMPLES])
+{
+    env_mutex_lock(&clock->mutex);
+    size_t count = kept(clock);
+    for (size_t i = 0; i < count; i++)
+        ret[i] = clock->samples[(clock->sample_count - 1 - i) % CLOCK_SAMPLES];
+    env_mutex_unlock(&clock->mutex);
+    return count;
+}

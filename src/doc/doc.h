@@ -1,0 +1,103 @@
+/* doc.h: one document, changed by compare-and-swap: the only way in which anything that must be
+ * agreed on is ever changed.
+ *
+ * A change is an operation: a pure function of the document's body and of evidence of time. It
+ * is applied to the body that we have, the result is written if the ETag is still the one that
+ * was loaded, and on a conflict, or when the answer is lost, it is applied again to a fresh
+ * body. So an operation must recognise its own effect: applied where it already happened it
+ * says so and succeeds. docs/design.md section 4; src/doc/README.md has the invariants.
+ *
+ * Operations of one process that wait for one document are applied together and written in one
+ * put. Results, refusals included, are told only when that put is known to be done. */
+#ifndef DOC_DOC_H
+#define DOC_DOC_H
+
+#include "doc/clock.h"
+#include "store/store.h"
+
+/* What a type's functions may need besides: defined by whoever defines the type. */
+struct doc_type_context;
+
+/* What differs between kinds of documents. A body is changed in place; when its write fails it
+ * is thrown away. */
+struct doc_type {
+    size_t bytes_max; /* of a document that is read */
+
+    /* A body from bytes that arrived at this moment; `previous` is the body that we had before,
+     * or NULL, and is freed after the call. */
+    enum hf_status (*decode)(struct view bytes, struct mono_time arrived, const void *previous,
+                             void **ret_body, struct error *error);
+
+    /* The object does not exist: makes the first body. May write (docs/design.md section 5,
+     * birth of a table): then it sets *ret_etag to the version that it wrote, else leaves it
+     * empty and the body is written if absent. */
+    enum hf_status (*birth)(struct doc_type_context *context, struct view key, void **ret_body,
+                            struct etag *ret_etag, struct error *error);
+
+    bool (*encode)(const void *body, struct view nonce, struct buffer *text);
+    void (*free)(void *body);
+};
+
+/* One try at writing: its nonce is in the document if it landed, and its evidence says from
+ * when what it granted counts. */
+struct doc_attempt {
+    char nonce[NONCE_SIZE + 1];
+    struct mono_time t0;
+    struct store_time latest;
+    bool time_known;
+};
+
+/* An operation remembers its first attempt and the last few. */
+#define DOC_ATTEMPTS_MAX 8
+
+struct doc_op {
+    /* Asked. Pure; returns OK or a refusal, and notes in `changed` whether the body must be
+     * written. Called once an attempt, maybe many times. */
+    enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
+    struct mono_time deadline;
+    bool settle; /* write even when nothing changes: shuts out earlier attempts without an
+                    answer */
+
+    /* Answered. */
+    bool changed;
+    struct error error;
+    struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
+    size_t attempt_count;
+
+    /* The document's own. */
+    enum doc_op_state { DOC_OP_QUEUED, DOC_OP_TAKEN, DOC_OP_DONE } state;
+    bool unsure; /* an attempt without an answer may still land ... */
+    struct etag
+        unsure_base; /* ... while the document has this ETag (empty: while it is absent) */
+    struct doc_op *next;
+};
+
+struct doc;
+
+enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
+                       const struct doc_type *type, struct doc_type_context *context,
+                       struct doc **ret_doc, struct error *error);
+
+/* No operation may be under way. NULL is fine. */
+void doc_free(struct doc *doc);
+
+struct view doc_key(const struct doc *doc);
+
+/* Applies an operation until it is done, refused, or its deadline has come:
+ *   OK         done
+ *   UNSURE     the deadline came while an attempt may still land
+ *   TIMEOUT    the deadline came, and nothing has or will be changed
+ *   others     the operation's refusal, or why the store cannot */
+enum hf_status doc_update(struct doc *doc, struct doc_op *op);
+
+/* Shows the current body to `look`: freshly loaded unless the one that we have is still current
+ * (a conditional get). NOT_FOUND when there is none. */
+enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
+                        void (*look)(void *argument, const void *body,
+                                     const struct evidence *evidence),
+                        void *argument, struct error *error);
+
+/* The attempt that made this nonce; the first one when it is none of ours that we remember. */
+const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce);
+
+#endif

@@ -1,0 +1,106 @@
+/* judge.c: when a lease is over, and how long its holder may use it. docs/design.md section 5:
+ * no decision compares the wall clocks of two machines. */
+#include "base/check.h"
+#include "lease/lease.h"
+
+struct lease_settings lease_settings_default(void)
+{
+    return (struct lease_settings){
+        .drift_ppm = 200,
+        .margin = SPAN_MS(50),
+        .skew_tolerance = SPAN_S(30),
+        .ttl_max = SPAN_S(3600),
+        .late_bound = SPAN_S(24 * 3600),
+    };
+}
+
+static struct span longer(struct span a, struct span b)
+{
+    return a.us > b.us ? a : b;
+}
+
+struct lease_settings lease_settings_stricter(const struct lease_settings *a,
+                                              const struct lease_settings *b)
+{
+    return (struct lease_settings){
+        .drift_ppm = a->drift_ppm > b->drift_ppm ? a->drift_ppm : b->drift_ppm,
+        .margin = longer(a->margin, b->margin),
+        .skew_tolerance = longer(a->skew_tolerance, b->skew_tolerance),
+        .ttl_max = longer(a->ttl_max, b->ttl_max),
+        .late_bound = longer(a->late_bound, b->late_bound),
+        .watch_only = a->watch_only || b->watch_only,
+    };
+}
+
+/* What a span can last on another clock that drifts against ours within the bound. */
+static struct span drifted(struct span span, int64_t ppm)
+{
+    return SPAN_US(span.us + span.us / 1000000 * ppm + span.us % 1000000 * ppm / 1000000);
+}
+
+/* A lease that does not say how long it is may be as long as any. */
+static struct span full_ttl(const struct lease_settings *settings, const struct lease *lease)
+{
+    return lease->ttl.us > 0 ? lease->ttl : settings->ttl_max;
+}
+
+static struct mono_time watched_until(const struct lease_settings *settings,
+                                      const struct lease *lease)
+{
+    struct span long_enough = drifted(full_ttl(settings, lease), settings->drift_ppm);
+    return mono_add(mono_add(lease->seen, long_enough), settings->margin);
+}
+
+/* How far the store's clock must be past the end; less than zero: it is past it. */
+static bool store_time_applies(const struct lease_settings *settings, const struct lease *lease,
+                               const struct evidence *evidence)
+{
+    return !settings->watch_only && evidence->time_known && lease->clock.size > 0 &&
+           view_equal(lease->clock, evidence->clock);
+}
+
+enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
+                             const struct evidence *evidence)
+{
+    check(lease->status == LEASE_ACTIVE);
+    if (store_time_applies(settings, lease, evidence) &&
+        evidence->earliest.us > lease->expires.us + settings->skew_tolerance.us)
+        return PROOF_STORE_TIME;
+    if (!mono_before(evidence->now, watched_until(settings, lease)))
+        return PROOF_WATCHED;
+    return PROOF_NONE;
+}
+
+struct mono_time lease_provable_at(const struct lease_settings *settings,
+                                   const struct lease *lease, const struct evidence *evidence,
+                                   enum lease_proof *ret_proof)
+{
+    struct mono_time watched = watched_until(settings, lease);
+    *ret_proof = PROOF_WATCHED;
+    if (!store_time_applies(settings, lease, evidence))
+        return watched;
+    struct span left =
+        SPAN_US(lease->expires.us + settings->skew_tolerance.us - evidence->earliest.us + 1);
+    struct mono_time told = mono_add(evidence->now, left.us > 0 ? left : SPAN_US(0));
+    if (mono_before(watched, told))
+        return watched;
+    *ret_proof = PROOF_STORE_TIME;
+    return told;
+}
+
+struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
+                                   const struct evidence *evidence)
+{
+    struct span shortest = drifted(ttl, -(int64_t)settings->drift_ppm);
+    return mono_add(evidence->now, SPAN_US(shortest.us - settings->margin.us));
+}
+
+const char *lease_proof_name(enum lease_proof proof)
+{
+    static const char *const names[] = {
+        [PROOF_NONE] = "none",
+        [PROOF_STORE_TIME] = "store time",
+        [PROOF_WATCHED] = "watched",
+    };
+    return names[proof];
+}

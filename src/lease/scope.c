@@ -1,0 +1,210 @@
+#include "lease/scope.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Names --------------------------------------------------------------------------- */
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+static enum hf_status suggest_lower_case(struct view name, struct error *error)
+{
+    char lower[NAME_BYTES_MAX + 1];
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    lower[name.size] = '\0';
+    return error_set(error, HF_INVALID, "names are lower case: write '%s'", lower);
+}
+
+enum hf_status name_check(struct view name, struct error *error)
+{
+    bool upper = false;
+    if (name.size == 0 || name.size > NAME_BYTES_MAX)
+        return error_set(error, HF_INVALID, "a name has 1 to %d bytes", NAME_BYTES_MAX);
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool starts_segment = i == 0 || name.data[i - 1] == '/';
+        upper = upper || (c >= 'A' && c <= 'Z');
+        if (c == '/' && (starts_segment || i + 1 == name.size))
+            return error_set(error, HF_INVALID, "'%.*s' has an empty segment", VIEW_ARGS(name));
+        if (c == '.' && starts_segment)
+            return error_set(error, HF_INVALID,
+                             "'%.*s': names that start with a dot are reserved",
+                             VIEW_ARGS(name));
+        if (c != '/' && !is_name_byte(c) && !(c >= 'A' && c <= 'Z'))
+            return error_set(error, HF_INVALID,
+                             "a name is made of a-z 0-9 . _ - and slashes between them");
+    }
+    return upper ? suggest_lower_case(name, error) : HF_OK;
+}
+
+static enum hf_status path_check(struct view path, struct error *error)
+{
+    bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/';
+    struct view rest = view_from(path, 1);
+    bool root = good && rest.size == 0;
+    bool more = good && !root;
+    while (good && more) {
+        more = view_find(rest, '/') < rest.size;
+        struct view segment = view_cut(&rest, '/');
+        good = segment.size > 0 && !view_equal(segment, VIEW(".")) &&
+               !view_equal(segment, VIEW(".."));
+    }
+    if (good)
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "'%.*s' is not a path like /a/b, without empty, . or .. segments",
+                     VIEW_ARGS(view_first(path, 60)));
+}
+
+/* ---- Text ---------------------------------------------------------------------------- */
+
+struct kind_row {
+    const char *prefix;
+    enum scope_kind kind;
+};
+
+static const struct kind_row kind_rows[] = {
+    { "named:", SCOPE_NAMED }, { "path:", SCOPE_PATH },   { "tree:", SCOPE_TREE },
+    { "inode:", SCOPE_INODE }, { "range:", SCOPE_RANGE }, { "chunk:", SCOPE_CHUNK },
+    { "pin:", SCOPE_PIN },
+};
+#define KIND_ROWS (sizeof kind_rows / sizeof kind_rows[0])
+
+static enum hf_status parse_range(struct view text, struct scope *scope, struct error *error)
+{
+    struct view bounds = text;
+    struct view inode = view_cut(&bounds, ':');
+    bool has_end = view_find(bounds, '-') < bounds.size;
+    struct view start = view_cut(&bounds, '-');
+    scope->end = SCOPE_END;
+    bool good = has_end && parse_u64(inode, UINT64_MAX, &scope->inode, NULL) == HF_OK &&
+                parse_u64(start, SCOPE_END - 1, &scope->start, NULL) == HF_OK &&
+                (bounds.size == 0 || parse_u64(bounds, SCOPE_END, &scope->end, NULL) == HF_OK);
+    if (good && scope->start < scope->end)
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "'%.*s' is not a range; write it like range:7:0-4096 or range:7:0-",
+                     VIEW_ARGS(view_first(text, 60)));
+}
+
+static enum hf_status key_check(struct view key, struct error *error)
+{
+    if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
+        return HF_OK;
+    return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
+}
+
+static enum hf_status parse_rest(struct view rest, struct scope *scope, struct error *error)
+{
+    scope->name = rest;
+    switch (scope->kind) {
+    case SCOPE_NAMED: return name_check(rest, error);
+    case SCOPE_PATH:
+    case SCOPE_TREE: return path_check(rest, error);
+    case SCOPE_INODE: return parse_u64(rest, UINT64_MAX, &scope->inode, error);
+    case SCOPE_RANGE: return parse_range(rest, scope, error);
+    case SCOPE_CHUNK:
+    case SCOPE_PIN: return key_check(rest, error);
+    }
+    check_unreachable();
+}
+
+enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct error *error)
+{
+    struct scope scope = { .kind = SCOPE_NAMED };
+    struct view rest = text;
+    if (view_find(text, ':') < text.size) {
+        size_t row = 0;
+        while (row < KIND_ROWS && !view_starts_with(text, view_of(kind_rows[row].prefix)))
+            row++;
+        if (row == KIND_ROWS)
+            return error_set(
+                error, HF_INVALID,
+                "'%.*s': a scope is named: path: tree: inode: range: chunk: or pin:",
+                VIEW_ARGS(view_first(text, 60)));
+        scope.kind = kind_rows[row].kind;
+        rest = view_from(text, strlen(kind_rows[row].prefix));
+    }
+    enum hf_status status = parse_rest(rest, &scope, error);
+    if (status == HF_OK)
+        *ret_scope = scope;
+    return status;
+}
+
+const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1])
+{
+    const char *prefix = kind_rows[scope->kind].prefix;
+    check(kind_rows[scope->kind].kind == scope->kind);
+    size_t size = SCOPE_TEXT_MAX + 1;
+    if (scope->kind == SCOPE_INODE)
+        snprintf(text, size, "%s%" PRIu64, prefix, scope->inode);
+    else if (scope->kind == SCOPE_RANGE && scope->end == SCOPE_END)
+        snprintf(text, size, "%s%" PRIu64 ":%" PRIu64 "-", prefix, scope->inode, scope->start);
+    else if (scope->kind == SCOPE_RANGE)
+        snprintf(text, size, "%s%" PRIu64 ":%" PRIu64 "-%" PRIu64, prefix, scope->inode,
+                 scope->start, scope->end);
+    else
+        snprintf(text, size, "%s%.*s", prefix, VIEW_ARGS(scope->name));
+    return text;
+}
+
+/* ---- Conflicts ----------------------------------------------------------------------- */
+
+/* Whether `path` is `tree` itself or stands under it. */
+static bool is_under(struct view path, struct view tree)
+{
+    if (tree.size == 1) /* the root */
+        return true;
+    return view_starts_with(path, tree) &&
+           (path.size == tree.size || path.data[tree.size] == '/');
+}
+
+static bool paths_conflict(const struct scope *a, const struct scope *b)
+{
+    if (a->kind == SCOPE_TREE && is_under(b->name, a->name))
+        return true;
+    if (b->kind == SCOPE_TREE && is_under(a->name, b->name))
+        return true;
+    return a->kind == SCOPE_PATH && b->kind == SCOPE_PATH && view_equal(a->name, b->name);
+}
+
+static bool is_path(const struct scope *scope)
+{
+    return scope->kind == SCOPE_PATH || scope->kind == SCOPE_TREE;
+}
+
+static bool is_inode(const struct scope *scope)
+{
+    return scope->kind == SCOPE_INODE || scope->kind == SCOPE_RANGE;
+}
+
+bool scope_conflicts(const struct scope *a, const struct scope *b)
+{
+    if (is_path(a) && is_path(b))
+        return paths_conflict(a, b);
+    if (is_inode(a) && is_inode(b)) {
+        bool both_ranges = a->kind == SCOPE_RANGE && b->kind == SCOPE_RANGE;
+        return a->inode == b->inode &&
+               (!both_ranges || (a->start < b->end && b->start < a->end));
+    }
+    return a->kind == b->kind && a->kind != SCOPE_PIN && view_equal(a->name, b->name);
+}
+
+bool scope_equal(const struct scope *a, const struct scope *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    if (is_inode(a))
+        return a->inode == b->inode && a->start == b->start && a->end == b->end;
+    return view_equal(a->name, b->name);
+}

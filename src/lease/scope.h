@@ -1,0 +1,57 @@
+/* scope.h: what a lease covers, as text, and which two things get in each other's way.
+ *
+ *     named:deploy        a name; "deploy" alone means the same
+ *     path:/a/b           one path
+ *     tree:/a             a path and all under it
+ *     inode:7             an inode, with all its bytes
+ *     range:7:0-4096      bytes of an inode, from 0 up to but not 4096; "0-" goes to the end
+ *     chunk:data/x.usv    one object that is to be merged
+ *     pin:data/x.usv      one object that is being read: gets in nobody's way, but is seen */
+#ifndef LEASE_SCOPE_H
+#define LEASE_SCOPE_H
+
+#include "base/error.h"
+#include "base/view.h"
+
+#include <stdint.h>
+
+enum scope_kind {
+    SCOPE_NAMED,
+    SCOPE_PATH,
+    SCOPE_TREE,
+    SCOPE_INODE,
+    SCOPE_RANGE,
+    SCOPE_CHUNK,
+    SCOPE_PIN,
+};
+
+struct scope {
+    enum scope_kind kind;
+    struct view name;    /* of a name, path, tree, chunk or pin */
+    uint64_t inode;      /* of an inode or range */
+    uint64_t start, end; /* of a range, half-open */
+};
+
+#define SCOPE_END UINT64_MAX
+
+/* The longest text: a kind and the longest key. */
+#define SCOPE_TEXT_MAX (16 + 1024)
+
+/* The scope's views point into the text. */
+enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct error *error);
+
+/* The one text of a scope, which scope_parse reads back: "named:deploy". */
+const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1]);
+
+/* Whether two leases of these scopes could not both be exclusive. */
+bool scope_conflicts(const struct scope *a, const struct scope *b);
+
+bool scope_equal(const struct scope *a, const struct scope *b);
+
+/* Names of locks, keys and namespaces: a-z 0-9 . _ - in segments between slashes, 128 bytes at
+ * most; segments that start with a dot are reserved. An upper-case name is refused with the
+ * lower- case one suggested. */
+#define NAME_BYTES_MAX 128
+enum hf_status name_check(struct view name, struct error *error);
+
+#endif

@@ -1,0 +1,137 @@
+/* table.h: the lease table: a document whose transitions are pure.
+ *
+ * A table holds the leases of everything that could get in each other's way, the queue of those
+ * who wait, and the next token. It is changed in place by table_apply and written back by
+ * whoever loaded it (src/doc); when the write fails the table is thrown away and loaded again.
+ *
+ * Invariants (table_check walks them all; a grant checks its own part):
+ *   1. no two active leases conflict, except slots up to their number;
+ *   2. every token is below next_token; next_token never falls;
+ *   3. an id stands once, among leases and waiters together;
+ *   4. a waiter is reserved exactly when nothing active conflicts with it and fewer than
+ * 2^missed waiters before it do: whoever makes room says for whom. */
+#ifndef LEASE_TABLE_H
+#define LEASE_TABLE_H
+
+#include "lease/lease.h"
+
+#define TABLE_FORMAT "holdfast.leases/1"
+
+/* Past these acquire and enqueue are refused; renew, release and claim never are. */
+#define TABLE_BYTES_MAX    ((size_t)1024 * 1024)
+#define TABLE_LEASES_MAX   1000
+#define TABLE_WAITERS_MAX  4096
+#define TABLE_AUDIT_MAX    32
+#define TABLE_FINISHED_MAX 16 /* leases that are over and name no output */
+
+/* A document larger than this is not ours. */
+#define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)
+
+/* One who waits. Its id starts with its session: "<session>-<n>". */
+struct waiter {
+    struct lease *wanted;           /* what it turns into */
+    bool reserved;                  /* it is this one's turn */
+    struct mono_time reserved_seen; /* since when we see that */
+};
+
+struct lease_table {
+    bool adopted; /* a file of another program: no format line yet */
+    uint64_t next_token;
+    struct lease_settings settings;
+    struct lease **leases;
+    size_t lease_count;
+    struct waiter *waiters;
+    size_t waiter_count;
+    unsigned missed;    /* reservations in a row that nobody claimed */
+    struct view *audit; /* JSON objects, oldest first; each allocated */
+    size_t audit_count;
+    struct buffer unknown; /* members that we do not know */
+    size_t bytes;          /* of the leases, waiters and audit entries */
+};
+
+/* An empty table whose first token is of this epoch. */
+struct lease_table *table_new(const struct lease_settings *settings, uint64_t epoch,
+                              struct error *error);
+void table_free(struct lease_table *table);
+
+/* Reads a document that arrived at this moment. What stood unchanged in `previous` (NULL for
+ * none) keeps the moment since which it was seen. CORRUPT when it is not a table, UNSUPPORTED
+ * when it is one of a later version. */
+enum hf_status table_decode(struct view text, struct mono_time arrived,
+                            const struct lease_table *previous, struct lease_table **ret_table,
+                            struct error *error);
+
+/* Writes it, with the nonce that makes its ETag new. False when it does not fit or without
+ * memory. */
+bool table_encode(const struct lease_table *table, struct view nonce, struct buffer *text);
+
+/* Reads only who is reserved, for those who poll: the first `max` ids, as views of the text.
+ * False when the text does not begin as ours do. */
+bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, size_t *ret_count);
+
+struct lease *table_find(const struct lease_table *table, struct view id);
+struct waiter *table_find_waiter(const struct lease_table *table, struct view id);
+
+/* ---- Transitions --------------------------------------------------------------------- */
+
+enum table_op_kind {
+    TABLE_ACQUIRE,  /* `wanted`; with `wait`, join the queue when it is not free */
+    TABLE_CLAIM,    /* id: a waiter whose turn it is becomes a lease */
+    TABLE_CANCEL,   /* id: leave the queue, or give back what was granted meanwhile */
+    TABLE_RENEW,    /* id, token */
+    TABLE_RELEASE,  /* id, token */
+    TABLE_COMPLETE, /* id, token, note: done */
+    TABLE_FAIL,     /* id, token, note: given up */
+    TABLE_BREAK,    /* id, token, note: taken away by a person, who says why */
+    TABLE_SCAVENGE, /* whatever is provably over, and waiters that missed their turn */
+    TABLE_FORGET,   /* id: an ended lease whose output is settled */
+    TABLE_BARRIER,  /* wanted: nothing is granted until this is over; raises the token epoch */
+};
+
+enum table_outcome {
+    TABLE_NOTHING,
+    TABLE_GRANTED,
+    TABLE_QUEUED,
+    TABLE_ENDED,
+};
+
+/* What is asked, and what came of it. */
+struct table_op {
+    enum table_op_kind kind;
+    const struct lease *wanted; /* fields of the lease to be */
+    struct view id;
+    uint64_t token;
+    struct view note;
+    struct view by;          /* who breaks */
+    bool wait;               /* wanted->poll says how often it will look */
+    struct span once_per;    /* acquire: not if the same was completed within this */
+    uint64_t epoch;          /* barrier: tokens go on from this epoch */
+    const struct view *mine; /* nonces of this operation's own earlier attempts */
+    size_t mine_count;
+
+    enum table_outcome outcome;
+    bool changed;     /* the table must be written */
+    bool already;     /* it had happened before: by the attempt of `granted_by` */
+    uint64_t granted; /* the token */
+    struct view granted_by;
+    struct store_time expires; /* of what was granted or renewed */
+    size_t position;           /* in the queue, from 0 */
+    struct error error;
+    char blocker[64]; /* id of a lease or waiter in the way */
+};
+
+/* Applies one operation at the time that the evidence tells. OK, or a refusal:
+ *   HELD       not free, or others wait before us
+ *   LOST       the lease, or the place in the queue, is no longer there
+ *   MISMATCH   another token than that lease's; or another number of slots
+ *   INVALID    a ttl or scope out of bounds
+ *   ALREADY    acquire with once_per: it was done within the period
+ *   UNAVAILABLE  the table is full, or out of memory
+ * A refusal may also have `changed` the table (what was over is cleared). */
+enum hf_status table_apply(struct lease_table *table, struct table_op *op,
+                           const struct evidence *evidence);
+
+/* Aborts when an invariant does not hold. */
+void table_check(const struct lease_table *table);
+
+#endif

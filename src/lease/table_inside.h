@@ -1,0 +1,41 @@
+/* table_inside.h: for the files of this folder only: how a table keeps its arrays. */
+#ifndef LEASE_TABLE_INSIDE_H
+#define LEASE_TABLE_INSIDE_H
+
+#include "lease/table.h"
+
+/* Tokens are epoch << 32 | counter, below 2^53 so that every JSON reader keeps them whole. */
+#define TOKEN_MAX ((UINT64_C(1) << 53) - 1)
+
+/* The reservation names at most 2^MISSED_MAX waiters. */
+#define MISSED_MAX 12
+
+/* What a table has around its entries. */
+#define KIB_OF_HEADER ((size_t)4 * 1024)
+
+/* Each takes what it is given over when it succeeds. */
+bool table_add_lease(struct lease_table *table, struct lease *lease);
+bool table_add_waiter(struct lease_table *table, struct lease *wanted);
+bool table_add_audit(struct lease_table *table, struct view entry);
+
+void table_remove_lease(struct lease_table *table, size_t index);
+struct lease *table_take_waiter(struct lease_table *table, size_t index);
+
+/* ---- The queue (queue.c) ------------------------------------------------------------- */
+
+/* Whether an active lease, or slots that are all taken, stand in the way; then names one. */
+bool queue_active_blocks(const struct lease_table *table, const struct lease *wanted,
+                         struct view *ret_blocker);
+
+/* How many of the first `before` waiters stand in the way of a request; counts up to `limit`.
+ */
+size_t queue_waiters_before(const struct lease_table *table, const struct lease *wanted,
+                            size_t before, size_t limit);
+
+/* Restores invariant 4; a waiter whose turn begins is seen since `now`. */
+void queue_settle(struct lease_table *table, struct mono_time now);
+
+/* Drops the waiters of sessions that let their turn pass; true when there were any. */
+bool queue_drop_missed(struct lease_table *table, struct mono_time now);
+
+#endif

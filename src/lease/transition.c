@@ -1,0 +1,544 @@
+/* transition.c: the moves of a lease table. Each looks before it changes anything; the only
+ * changes that a refusal leaves behind are that what was over is marked so. */
+#include "base/check.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "lease/table_inside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static size_t index_of(const struct lease_table *table, const struct lease *lease)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i] == lease)
+            return i;
+    check_unreachable();
+}
+
+/* Puts a lease of these fields in the place of another. */
+static enum hf_status replace(struct lease_table *table, struct lease *old,
+                              const struct lease *fields, struct table_op *op)
+{
+    struct lease *lease;
+    enum hf_status status = lease_new(fields, &lease, &op->error);
+    if (status != HF_OK)
+        return status;
+    table->leases[index_of(table, old)] = lease;
+    table->bytes += lease->bytes.size;
+    table->bytes -= old->bytes.size;
+    lease_free(old);
+    op->changed = true;
+    return HF_OK;
+}
+
+/* ---- Ending -------------------------------------------------------------------------- */
+
+/* The newest completion of a scope answers `once_per`, so it outlives the bound on finished
+ * ones. */
+static bool is_last_completion(const struct lease_table *table, size_t index)
+{
+    const struct lease *lease = table->leases[index];
+    if (lease->status != LEASE_COMPLETED)
+        return false;
+    for (size_t i = index + 1; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_COMPLETED &&
+            leases_conflict(table->leases[i], lease))
+            return false;
+    return true;
+}
+
+static bool is_finished(const struct lease_table *table, size_t index)
+{
+    const struct lease *lease = table->leases[index];
+    return lease->status != LEASE_ACTIVE && lease->output.size == 0 &&
+           !is_last_completion(table, index);
+}
+
+/* Keeps the newest finished leases, for people to look at. One that names an output stays until
+ * somebody has settled what became of that. */
+static void trim_finished(struct lease_table *table)
+{
+    size_t finished = 0;
+    for (size_t i = table->lease_count; i-- > 0;) {
+        if (!is_finished(table, i))
+            continue;
+        if (++finished > TABLE_FINISHED_MAX)
+            table_remove_lease(table, i);
+    }
+}
+
+static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
+                                enum lease_status status, struct view note,
+                                const struct evidence *evidence, struct table_op *op)
+{
+    check(lease->status == LEASE_ACTIVE);
+    struct lease fields = *lease;
+    fields.status = status;
+    fields.expires_at = evidence->wall;
+    fields.clock = evidence->time_known ? evidence->clock : VIEW("");
+    fields.ended.us = evidence->time_known ? evidence->latest.us : 0;
+    if (note.size > 0)
+        fields.note = note;
+    return replace(table, lease, &fields, op);
+}
+
+/* What is provably over is marked so, and waiters that missed their turn go. */
+static enum hf_status clear_over(struct lease_table *table, const struct evidence *evidence,
+                                 struct table_op *op)
+{
+    for (size_t i = 0; i < table->lease_count; i++) {
+        struct lease *lease = table->leases[i];
+        if (lease->status != LEASE_ACTIVE ||
+            lease_judge(&table->settings, lease, evidence) == PROOF_NONE)
+            continue;
+        enum hf_status status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
+        if (status != HF_OK)
+            return status;
+    }
+    if (queue_drop_missed(table, evidence->now))
+        op->changed = true;
+    return HF_OK;
+}
+
+/* ---- Granting ------------------------------------------------------------------------ */
+
+/* The times and the nonce that a grant and a renewal have in common. */
+static void stamp(struct lease *fields, const struct evidence *evidence)
+{
+    fields->nonce = evidence->nonce;
+    fields->clock = evidence->time_known ? evidence->clock : VIEW("");
+    fields->expires.us = evidence->time_known ? evidence->latest.us + fields->ttl.us : 0;
+    fields->expires_at = wall_add(evidence->wall, fields->ttl);
+    fields->seen = evidence->now;
+}
+
+static void note_granted(struct table_op *op, const struct lease *lease)
+{
+    op->outcome = TABLE_GRANTED;
+    op->granted = lease->token;
+    op->granted_by = lease->nonce;
+    op->expires = lease->expires;
+}
+
+static enum hf_status grant(struct lease_table *table, const struct lease *wanted,
+                            const struct evidence *evidence, struct table_op *op)
+{
+    if ((table->next_token & UINT32_MAX) == UINT32_MAX)
+        return error_set(&op->error, HF_UNAVAILABLE, "this epoch's tokens are used up");
+    struct lease fields = *wanted;
+    fields.token = table->next_token;
+    fields.status = LEASE_ACTIVE;
+    fields.renewals = 0;
+    fields.poll = SPAN_US(0);
+    fields.acquired_at = evidence->wall;
+    fields.ended.us = 0;
+    stamp(&fields, evidence);
+    struct lease *lease;
+    enum hf_status status = lease_new(&fields, &lease, &op->error);
+    if (status != HF_OK)
+        return status;
+    if (!table_add_lease(table, lease)) {
+        lease_free(lease);
+        return error_no_memory(&op->error);
+    }
+    table->next_token++;
+    op->changed = true;
+    note_granted(op, lease);
+    return HF_OK;
+}
+
+/* Grants what nothing may stand in the way of. */
+static enum hf_status grant_free(struct lease_table *table, const struct lease *wanted,
+                                 const struct evidence *evidence, struct table_op *op)
+{
+    struct view blocker;
+    check(!queue_active_blocks(table, wanted, &blocker));
+    return grant(table, wanted, evidence, op);
+}
+
+static enum hf_status held(struct table_op *op, struct view blocker, const char *why)
+{
+    struct view shown = view_first(blocker, sizeof op->blocker - 1);
+    memcpy(op->blocker, shown.data, shown.size);
+    op->blocker[shown.size] = '\0';
+    return error_set(&op->error, HF_HELD, "%s", why);
+}
+
+static bool has_room(const struct lease_table *table, const struct lease *wanted)
+{
+    return table->bytes + wanted->bytes.size + KIB_OF_HEADER < TABLE_BYTES_MAX &&
+           table->lease_count < TABLE_LEASES_MAX && table->waiter_count < TABLE_WAITERS_MAX;
+}
+
+static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
+{
+    struct lease *wanted;
+    check(op->wanted->poll.us > 0);
+    enum hf_status status = lease_new(op->wanted, &wanted, &op->error);
+    if (status != HF_OK)
+        return status;
+    if (!table_add_waiter(table, wanted)) {
+        lease_free(wanted);
+        return error_no_memory(&op->error);
+    }
+    op->changed = true;
+    op->outcome = TABLE_QUEUED;
+    op->position = table->waiter_count - 1;
+    return HF_OK;
+}
+
+static enum hf_status check_wanted(const struct lease_table *table, struct table_op *op)
+{
+    const struct lease *wanted = op->wanted;
+    if (wanted->ttl.us > table->settings.ttl_max.us ||
+        wanted->ttl.us < SPAN_MS(LEASE_TTL_MS_MIN).us) {
+        char least[SPAN_TEXT_MAX], most[SPAN_TEXT_MAX];
+        return error_set(&op->error, HF_INVALID, "a ttl is from %s to %s here",
+                         span_text(SPAN_MS(LEASE_TTL_MS_MIN), least),
+                         span_text(table->settings.ttl_max, most));
+    }
+    if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
+        (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
+        return error_set(&op->error, HF_INVALID, "slots are of one scope, and at least one");
+    return HF_OK;
+}
+
+/* A semaphore has one number of slots while anybody holds or waits. */
+static enum hf_status check_slots(const struct lease_table *table, struct table_op *op)
+{
+    const struct lease *wanted = op->wanted;
+    size_t count = table->lease_count + table->waiter_count;
+    for (size_t i = 0; wanted->mode == LEASE_SLOTS && i < count; i++) {
+        const struct lease *other = i < table->lease_count
+                                        ? table->leases[i]
+                                        : table->waiters[i - table->lease_count].wanted;
+        if (other->status == LEASE_ACTIVE && other->mode == LEASE_SLOTS &&
+            other->slots != wanted->slots && leases_conflict(other, wanted))
+            return error_set(&op->error, HF_MISMATCH,
+                             "others use it with %" PRIu64 " slots, not %" PRIu64, other->slots,
+                             wanted->slots);
+    }
+    return HF_OK;
+}
+
+/* Whether it was completed within the period, in doubt yes: what must not run twice may run
+ * late. */
+static enum hf_status check_once_per(const struct lease_table *table, struct table_op *op,
+                                     const struct evidence *evidence)
+{
+    for (size_t i = table->lease_count; op->once_per.us > 0 && i-- > 0;) {
+        const struct lease *lease = table->leases[i];
+        if (lease->status != LEASE_COMPLETED || !leases_conflict(lease, op->wanted))
+            continue;
+        bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
+        int64_t ago_us = same_clock ? evidence->earliest.us - lease->ended.us
+                                    : wall_since(evidence->wall, lease->expires_at).us;
+        char ago[SPAN_TEXT_MAX];
+        if (ago_us < op->once_per.us)
+            return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s",
+                             span_text(SPAN_S(ago_us / 1000000), ago),
+                             VIEW_ARGS(view_first(lease->holder, 60)));
+        return HF_OK;
+    }
+    return HF_OK;
+}
+
+static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
+                            const struct evidence *evidence, struct table_op *op)
+{
+    size_t index = (size_t)(waiter - table->waiters);
+    op->position = index;
+    op->outcome = TABLE_QUEUED;
+    if (!waiter->reserved)
+        return HF_OK;
+    struct lease *wanted = table_take_waiter(table, index);
+    enum hf_status status = grant_free(table, wanted, evidence, op);
+    lease_free(wanted);
+    table->missed = 0;
+    op->changed = true;
+    return status;
+}
+
+/* A request that was made before, by an attempt whose answer was lost. */
+static enum hf_status already_there(const struct lease *lease, struct table_op *op)
+{
+    if (lease->status != LEASE_ACTIVE)
+        return error_set(&op->error, HF_LOST, "it was granted and is over: %s",
+                         lease_status_name(lease->status));
+    note_granted(op, lease);
+    op->already = true;
+    return HF_OK;
+}
+
+static enum hf_status apply_acquire(struct lease_table *table, struct table_op *op,
+                                    const struct evidence *evidence)
+{
+    struct lease *lease = table_find(table, op->wanted->id);
+    struct waiter *waiter = table_find_waiter(table, op->wanted->id);
+    if (lease)
+        return already_there(lease, op);
+    if (waiter)
+        return claim(table, waiter, evidence, op);
+    enum hf_status status = check_wanted(table, op);
+    if (status == HF_OK)
+        status = clear_over(table, evidence, op);
+    if (status == HF_OK)
+        status = check_slots(table, op);
+    if (status == HF_OK)
+        status = check_once_per(table, op, evidence);
+    if (status != HF_OK)
+        return status;
+    struct view blocker = VIEW("");
+    bool free = !queue_active_blocks(table, op->wanted, &blocker);
+    bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0;
+    if ((!free || !first) && !op->wait)
+        return held(op, blocker, free ? "others wait for it" : "it is held");
+    if (!has_room(table, op->wanted))
+        return error_set(&op->error, HF_UNAVAILABLE,
+                         "the table is full: %zu leases, %zu waiters", table->lease_count,
+                         table->waiter_count);
+    return free && first ? grant_free(table, op->wanted, evidence, op) : enqueue(table, op);
+}
+
+static enum hf_status apply_claim(struct lease_table *table, struct table_op *op,
+                                  const struct evidence *evidence)
+{
+    struct lease *lease = table_find(table, op->id);
+    struct waiter *waiter = table_find_waiter(table, op->id);
+    if (lease)
+        return already_there(lease, op);
+    if (!waiter)
+        return error_set(&op->error, HF_LOST, "the place in the queue is gone");
+    return claim(table, waiter, evidence, op);
+}
+
+/* ---- Holders ------------------------------------------------------------------------- */
+
+/* The lease that an operation names, if it is still the one: LOST or MISMATCH otherwise. */
+static enum hf_status find_own(const struct lease_table *table, struct table_op *op,
+                               struct lease **ret_lease)
+{
+    struct lease *lease = table_find(table, op->id);
+    if (!lease)
+        return error_set(&op->error, HF_LOST, "the lease is not there any more");
+    if (lease->token != op->token)
+        return error_set(&op->error, HF_MISMATCH, "the lease has another token: %" PRIu64,
+                         lease->token);
+    *ret_lease = lease;
+    return HF_OK;
+}
+
+static bool is_mine(const struct table_op *op, struct view nonce)
+{
+    for (size_t i = 0; i < op->mine_count; i++)
+        if (view_equal(op->mine[i], nonce))
+            return true;
+    return false;
+}
+
+static enum hf_status apply_renew(struct lease_table *table, struct table_op *op,
+                                  const struct evidence *evidence)
+{
+    struct lease *lease;
+    enum hf_status status = find_own(table, op, &lease);
+    if (status != HF_OK)
+        return status;
+    if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
+        return already_there(lease, op);
+    if (lease->status == LEASE_ACTIVE &&
+        lease_judge(&table->settings, lease, evidence) != PROOF_NONE) {
+        status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
+        if (status != HF_OK)
+            return status;
+        lease = table_find(table, op->id);
+    }
+    if (lease->status != LEASE_ACTIVE)
+        return error_set(&op->error, HF_LOST, "the lease is over: %s",
+                         lease_status_name(lease->status));
+    struct lease fields = *lease;
+    fields.renewals++;
+    stamp(&fields, evidence);
+    status = replace(table, lease, &fields, op);
+    if (status == HF_OK)
+        note_granted(op, table_find(table, op->id));
+    return status;
+}
+
+static enum hf_status apply_release(struct lease_table *table, struct table_op *op,
+                                    const struct evidence *evidence)
+{
+    struct lease *lease = table_find(table, op->id);
+    op->outcome = TABLE_ENDED;
+    if (!lease || lease->status != LEASE_ACTIVE) {
+        op->already = true; /* released, or over in another way: it is not held */
+        return HF_OK;
+    }
+    enum hf_status status = find_own(table, op, &lease);
+    if (status != HF_OK)
+        return status;
+    if (lease->output.size > 0)
+        return end_lease(table, lease, LEASE_RELEASED, VIEW(""), evidence, op);
+    table_remove_lease(table, index_of(table, lease));
+    op->changed = true;
+    return HF_OK;
+}
+
+static enum hf_status end_own(struct lease_table *table, struct table_op *op,
+                              enum lease_status end, const struct evidence *evidence)
+{
+    struct lease *lease;
+    enum hf_status status = find_own(table, op, &lease);
+    if (status != HF_OK)
+        return status;
+    op->outcome = TABLE_ENDED;
+    op->already = lease->status == end;
+    if (op->already)
+        return HF_OK;
+    if (lease->status != LEASE_ACTIVE)
+        return error_set(&op->error, HF_LOST, "the lease is over: %s",
+                         lease_status_name(lease->status));
+    return end_lease(table, lease, end, op->note, evidence, op);
+}
+
+static enum hf_status apply_complete(struct lease_table *table, struct table_op *op,
+                                     const struct evidence *evidence)
+{
+    return end_own(table, op, LEASE_COMPLETED, evidence);
+}
+
+static enum hf_status apply_fail(struct lease_table *table, struct table_op *op,
+                                 const struct evidence *evidence)
+{
+    return end_own(table, op, LEASE_FAILED, evidence);
+}
+
+static enum hf_status apply_cancel(struct lease_table *table, struct table_op *op,
+                                   const struct evidence *evidence)
+{
+    struct waiter *waiter = table_find_waiter(table, op->id);
+    struct lease *lease = table_find(table, op->id);
+    op->outcome = TABLE_ENDED;
+    if (waiter) {
+        lease_free(table_take_waiter(table, (size_t)(waiter - table->waiters)));
+        op->changed = true;
+        return HF_OK;
+    }
+    if (lease)
+        op->token = lease->token;
+    return apply_release(table, op, evidence);
+}
+
+/* ---- Others -------------------------------------------------------------------------- */
+
+static enum hf_status write_audit(struct lease_table *table, const struct lease *lease,
+                                  struct table_op *op, const struct evidence *evidence)
+{
+    struct buffer entry = BUFFER_INIT(8 * KIB_OF_HEADER);
+    char at[TIME_TEXT_MAX];
+    buffer_print(&entry,
+                 "{\"at\":\"%s\",\"what\":\"broken\",\"by\":", time_text(evidence->wall, at));
+    json_write_string(&entry, op->by);
+    buffer_append(&entry, VIEW(",\"why\":"));
+    json_write_string(&entry, op->note);
+    buffer_append(&entry, VIEW(",\"lease_id\":"));
+    json_write_string(&entry, lease->id);
+    buffer_append(&entry, VIEW(",\"holder_id\":"));
+    json_write_string(&entry, lease->holder);
+    buffer_print(&entry, ",\"token\":%" PRIu64 "}", lease->token);
+    bool good = !entry.failed && table_add_audit(table, buffer_view(&entry));
+    buffer_release(&entry);
+    return good ? HF_OK : error_no_memory(&op->error);
+}
+
+static enum hf_status apply_break(struct lease_table *table, struct table_op *op,
+                                  const struct evidence *evidence)
+{
+    struct lease *lease;
+    enum hf_status status = find_own(table, op, &lease);
+    if (status == HF_OK && lease->status == LEASE_ACTIVE)
+        status = write_audit(table, lease, op, evidence);
+    struct view reason = op->note;
+    op->note = VIEW("");
+    if (status == HF_OK)
+        status = end_own(table, op, LEASE_BROKEN, evidence);
+    op->note = reason;
+    return status;
+}
+
+static enum hf_status apply_scavenge(struct lease_table *table, struct table_op *op,
+                                     const struct evidence *evidence)
+{
+    return clear_over(table, evidence, op);
+}
+
+static enum hf_status apply_forget(struct lease_table *table, struct table_op *op,
+                                   const struct evidence *evidence)
+{
+    (void)evidence;
+    struct lease *lease = table_find(table, op->id);
+    if (!lease)
+        return HF_OK;
+    if (lease->status == LEASE_ACTIVE)
+        return error_set(&op->error, HF_HELD, "the lease is active");
+    table_remove_lease(table, index_of(table, lease));
+    op->changed = true;
+    return HF_OK;
+}
+
+static enum hf_status apply_barrier(struct lease_table *table, struct table_op *op,
+                                    const struct evidence *evidence)
+{
+    struct lease *lease = table_find(table, op->wanted->id);
+    if (lease)
+        return already_there(lease, op);
+    uint64_t first = op->epoch << 32 | 1;
+    if (table->next_token < first)
+        table->next_token = first;
+    check(op->wanted->scope_count == 0);
+    return grant(table, op->wanted, evidence, op);
+}
+
+/* ---- All of it ----------------------------------------------------------------------- */
+
+enum hf_status table_apply(struct lease_table *table, struct table_op *op,
+                           const struct evidence *evidence)
+{
+    static enum hf_status (*const moves[])(struct lease_table *, struct table_op *,
+                                           const struct evidence *) = {
+        [TABLE_ACQUIRE] = apply_acquire,   [TABLE_CLAIM] = apply_claim,
+        [TABLE_CANCEL] = apply_cancel,     [TABLE_RENEW] = apply_renew,
+        [TABLE_RELEASE] = apply_release,   [TABLE_COMPLETE] = apply_complete,
+        [TABLE_FAIL] = apply_fail,         [TABLE_BREAK] = apply_break,
+        [TABLE_SCAVENGE] = apply_scavenge, [TABLE_FORGET] = apply_forget,
+        [TABLE_BARRIER] = apply_barrier,
+    };
+    op->outcome = TABLE_NOTHING;
+    op->changed = false;
+    op->already = false;
+    op->blocker[0] = '\0';
+    error_clear(&op->error);
+    enum hf_status status = moves[op->kind](table, op, evidence);
+    if (op->changed) {
+        trim_finished(table);
+        queue_settle(table, evidence->now);
+    }
+    return status;
+}
+
+void table_check(const struct lease_table *table)
+{
+    struct view blocker;
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        check(lease->token < table->next_token || table->adopted);
+        bool plain = lease->status == LEASE_ACTIVE && lease->mode != LEASE_SLOTS;
+        for (size_t k = 0; plain && k < i; k++)
+            check(table->leases[k]->status != LEASE_ACTIVE ||
+                  table->leases[k]->scope_count == 0 || lease->scope_count == 0 ||
+                  !leases_conflict(table->leases[k], lease));
+    }
+    for (size_t i = 0; i < table->waiter_count; i++)
+        check(!table->waiters[i].reserved ||
+              !queue_active_blocks(table, table->waiters[i].wanted, &blocker));
+}
