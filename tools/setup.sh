@@ -9,7 +9,7 @@ set -eu
 build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxhash-dev
 	libssl-dev libsqlite3-dev libcurl4-openssl-dev libexpat1-dev"
 test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutils git sqlite3
-	procps strace"
+	procps strace groff-base e2fsprogs mount curl ceph-mon ceph-osd radosgw ceph-common"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
 case "${1:-}" in
@@ -21,6 +21,23 @@ cross) wanted=$cross ;;
 	exit 2
 	;;
 esac
+# Debian's own, or a newer one that somebody put there: both do.
+if [ "$1" = test ]; then
+	command -v node >/dev/null || wanted="$wanted nodejs"
+	command -v npm >/dev/null || wanted="$wanted npm"
+fi
+
+# The servers that come as npm packages, pinned by a lock file; written down when they are there.
+install_npm_servers() {
+	servers=$(dirname "$0")/../tests/servers
+	stamp=$servers/node_modules/.holdfast-lock
+	cmp -s "$servers/package-lock.json" "$stamp" && return
+	echo "setup: npm ci in tests/servers"
+	npm ci --prefix "$servers" --no-audit --no-fund --loglevel=error
+	cp "$servers/package-lock.json" "$stamp"
+}
+tier=$1
+
 # shellcheck disable=SC2086
 set -- $wanted
 
@@ -47,7 +64,10 @@ $package installed
 	*) missing="$missing $package" ;;
 	esac
 done
-[ -n "$missing" ] || exit 0
+if [ -z "$missing" ]; then
+	[ "$tier" != test ] || install_npm_servers
+	exit 0
+fi
 
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
@@ -74,3 +94,4 @@ echo "setup: installing$missing"
 apt update
 # shellcheck disable=SC2086
 apt install --no-install-recommends $missing
+[ "$tier" != test ] || install_npm_servers
