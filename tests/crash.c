@@ -231,7 +231,7 @@ static void prepare(struct run *run, const struct crash_store *kind,
                     const struct crash_story *story)
 {
     *run = (struct run){ .kind = kind, .story = story, .folder = test_dir_make(), .done = -1 };
-    struct store *store = open_store(kind->url, run->folder);
+    struct store *store = open_store(kind->url_fast ? kind->url_fast : kind->url, run->folder);
     do_steps(store, story->before, /* mark */ false);
     store_close(store);
 }
@@ -274,7 +274,7 @@ void crash_by_kill(const struct crash_store *kind, const struct crash_story *sto
         judge_store(&judgement, run.folder);
         test_dir_remove((char *)(uintptr_t)run.folder);
     }
-    print_message("killed at %zu places\n", at - 2);
+    print_message("# killed at %zu places\n", at - 2);
     assert_true(at > 10);
 }
 
@@ -397,7 +397,7 @@ void crash_by_power_loss(const struct crash_store *kind, const struct crash_stor
         };
         states += judge_moment(&judgement, record, plan, keep);
     }
-    print_message("%zu changes, %zu states after a power loss\n", record->count, states);
+    print_message("# %zu changes, %zu states after a power loss\n", record->count, states);
     assert_true(done_at(record, record->count) == count_steps(story->steps));
     free(keep);
     record_free(run.record);

@@ -70,7 +70,7 @@ static const struct crash_story come_and_go = {
     static void story##_without_power(void **state)                                         \
     {                                                                                       \
         (void)state;                                                                        \
-        crash_by_power_loss(&dir, &story, (struct crash_plan){ .seed = 1, .subsets = 16 }); \
+        crash_by_power_loss(&dir, &story, (struct crash_plan){ .seed = 1, .subsets = 10 }); \
     }
 
 KILLED(put_absent)

@@ -63,7 +63,7 @@ static void in_namespace(void (*run)(const char *folder))
     assert_int_equal(waitpid(pid, &status, 0), pid);
     test_dir_remove(folder);
     if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT) {
-        print_message("skipped: needs root, or namespaces for users\n");
+        print_message("# skipped: needs root, or namespaces for users\n");
         skip();
     }
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -461,3 +461,14 @@ bool json_write_string(struct buffer *buffer, struct view text)
     }
     return buffer_append_byte(buffer, '"');
 }
+
+bool json_is_text(struct view text)
+{
+    while (text.size > 0) {
+        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
+        if (size == 0)
+            return false;
+        text = view_from(text, size);
+    }
+    return true;
+}

@@ -32,10 +32,12 @@ struct lease_settings lease_settings_stricter(const struct lease_settings *a,
     };
 }
 
-/* What a span can last on another clock that drifts against ours within the bound. */
-static struct span drifted(struct span span, int64_t ppm)
+/* By how much two clocks can differ after this span, rounded up: in favour of nobody who wants
+ * the lease. */
+static struct span drift_over(const struct lease_settings *settings, struct span span)
 {
-    return SPAN_US(span.us + span.us / 1000000 * ppm + span.us % 1000000 * ppm / 1000000);
+    int64_t ppm = settings->drift_ppm;
+    return SPAN_US(span.us / 1000000 * ppm + (span.us % 1000000 * ppm + 999999) / 1000000);
 }
 
 /* A lease that does not say how long it is may be as long as any. */
@@ -47,8 +49,9 @@ static struct span full_ttl(const struct lease_settings *settings, const struct 
 static struct mono_time watched_until(const struct lease_settings *settings,
                                       const struct lease *lease)
 {
-    struct span long_enough = drifted(full_ttl(settings, lease), settings->drift_ppm);
-    return mono_add(mono_add(lease->seen, long_enough), settings->margin);
+    struct span ttl = full_ttl(settings, lease);
+    struct span more = SPAN_US(drift_over(settings, ttl).us + settings->margin.us);
+    return mono_add(mono_add(lease->seen, ttl), more);
 }
 
 /* How far the store's clock must be past the end; less than zero: it is past it. */
@@ -91,8 +94,8 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence)
 {
-    struct span shortest = drifted(ttl, -(int64_t)settings->drift_ppm);
-    return mono_add(evidence->now, SPAN_US(shortest.us - settings->margin.us));
+    struct span less = SPAN_US(drift_over(settings, ttl).us + settings->margin.us);
+    return mono_add(evidence->now, SPAN_US(ttl.us - less.us));
 }
 
 const char *lease_proof_name(enum lease_proof proof)

@@ -1,6 +1,7 @@
 #include "lease/scope.h"
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
 
@@ -47,9 +48,11 @@ enum hf_status name_check(struct view name, struct error *error)
     return upper ? suggest_lower_case(name, error) : HF_OK;
 }
 
+/* Bytes that a document cannot hold as they are would come back as another scope: refused. */
 static enum hf_status path_check(struct view path, struct error *error)
 {
-    bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/';
+    bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/' &&
+                json_is_text(path);
     struct view rest = view_from(path, 1);
     bool root = good && rest.size == 0;
     bool more = good && !root;
@@ -99,9 +102,11 @@ static enum hf_status parse_range(struct view text, struct scope *scope, struct 
 
 static enum hf_status key_check(struct view key, struct error *error)
 {
-    if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
-        return HF_OK;
-    return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
+    if (key.size < 1 || key.size > KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
+    if (!json_is_text(key))
+        return error_set(error, HF_INVALID, "an object name is UTF-8 text without NUL");
+    return HF_OK;
 }
 
 static enum hf_status parse_rest(struct view rest, struct scope *scope, struct error *error)

@@ -198,6 +198,8 @@ static enum hf_status check_wanted(const struct lease_table *table, struct table
                          span_text(SPAN_MS(LEASE_TTL_MS_MIN), least),
                          span_text(table->settings.ttl_max, most));
     }
+    if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
+        return error_set(&op->error, HF_INVALID, "a ttl is a whole number of milliseconds");
     if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
         (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
         return error_set(&op->error, HF_INVALID, "slots are of one scope, and at least one");

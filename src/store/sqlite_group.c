@@ -15,7 +15,7 @@
 
 /* A leader waits until this part of those who keep writing are back, but for at most half the
  * time that the last group took, in these bounds. */
-#define GATHER_PART 16
+#define GATHER_PART 8
 #define GATHER_MIN  SPAN_US(100)
 #define GATHER_MAX  SPAN_MS(1)
 
@@ -282,13 +282,18 @@ static void receive(struct sqlite_writer *writer)
     }
 }
 
+static struct sqlite_batch *first_waiting(struct sqlite_writer *writer)
+{
+    if (!writer->waiting.first)
+        receive(writer);
+    return writer->waiting.first;
+}
+
 /* The next batch for a group that has so many writes, or NULL: the group is full, or nobody
  * waits. */
 static struct sqlite_batch *take_next(struct sqlite_writer *writer, size_t writes)
 {
-    if (!writer->waiting.first)
-        receive(writer);
-    struct sqlite_batch *batch = writer->waiting.first;
+    struct sqlite_batch *batch = first_waiting(writer);
     if (!batch || (writes > 0 && writes + batch->count > GROUP_MAX))
         return NULL;
     take_out(&writer->waiting, batch);
@@ -470,31 +475,38 @@ static bool try_to_lead(struct sqlite_writer *writer)
 static void pass_on(struct sqlite_writer *writer)
 {
     do {
-        if (!writer->waiting.first)
-            receive(writer);
-        if (writer->waiting.first) {
-            tell(writer->waiting.first, NEWS_LEAD);
+        struct sqlite_batch *next = first_waiting(writer);
+        if (next) {
+            tell(next, NEWS_LEAD);
             return;
         }
         atomic_store(&writer->led, false);
     } while (atomic_load(&writer->arrived) && try_to_lead(writer));
 }
 
-static void lead(struct sqlite_writer *writer)
+static void run_waiting(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct env *env = writer->database->env;
-    struct sqlite_batches group = { NULL, NULL, 0 };
     gather(writer);
     struct mono_time start = env_now(env);
     writer->modified = env_wall(env);
     checkpoint(writer);
     int code = begin_patiently(writer);
     if (code == SQLITE_OK)
-        run_group(writer, &group);
+        run_group(writer, ret_group);
     else
-        fail_group(writer, code, &group);
+        fail_group(writer, code, ret_group);
     writer->group_took = mono_since(env_now(env), start);
-    writer->crowd = group.count + writer->waiting.count + atomic_load(&writer->arrived_count);
+    writer->crowd =
+        ret_group->count + writer->waiting.count + atomic_load(&writer->arrived_count);
+}
+
+/* Nobody may wait any more, when the last leader took our own batch along. */
+static void lead(struct sqlite_writer *writer)
+{
+    struct sqlite_batches group = { NULL, NULL, 0 };
+    if (first_waiting(writer))
+        run_waiting(writer, &group);
     pass_on(writer);
     finish(&group);
 }

@@ -1,0 +1,182 @@
+#include "lease_kit.h"
+
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define KIT_SCOPES_MAX 64
+#define KIT_NONCES     4096
+
+struct lease_settings kit_settings(void)
+{
+    return (struct lease_settings){
+        .drift_ppm = 200,
+        .margin = SPAN_MS(100),
+        .skew_tolerance = SPAN_S(2),
+        .ttl_max = SPAN_S(3600),
+        .late_bound = SPAN_S(24 * 3600),
+    };
+}
+
+/* A ring: evidence is short-lived, and a table copies what it keeps. */
+static struct view fresh_nonce(void)
+{
+    static char ring[KIT_NONCES][NONCE_SIZE + 1];
+    static uint64_t drawn;
+    char *nonce = ring[drawn % KIT_NONCES];
+    snprintf(nonce, NONCE_SIZE + 1, "%032" PRIx64, ++drawn);
+    return view_of(nonce);
+}
+
+struct evidence kit_at_us(int64_t us)
+{
+    return (struct evidence){
+        .now = { us },
+        .time_known = true,
+        .earliest = { us + KIT_CLOCK_OFFSET },
+        .latest = { us + KIT_CLOCK_OFFSET },
+        .clock = VIEW(KIT_CLOCK),
+        .wall = { INT64_C(1770372000000000) + us },
+        .nonce = fresh_nonce(),
+    };
+}
+
+struct evidence kit_at(int64_t ms)
+{
+    return kit_at_us(ms * 1000);
+}
+
+struct lease_table *kit_table(void)
+{
+    struct lease_settings settings = kit_settings();
+    struct error error;
+    struct lease_table *table = table_new(&settings, /* epoch */ 1, &error);
+    assert_non_null(table);
+    return table;
+}
+
+size_t kit_scopes(const char *texts, struct scope *ret_scopes, size_t max)
+{
+    size_t count = 0;
+    struct view rest = view_of(texts);
+    while (rest.size > 0) {
+        struct error error;
+        assert_true(count < max);
+        struct view one = view_cut(&rest, ' ');
+        assert_status(HF_OK, scope_parse(one, &ret_scopes[count++], &error), &error);
+    }
+    return count;
+}
+
+/* "<session>-<n>" without the number. */
+static struct view session_of(const struct wish *wish)
+{
+    if (wish->session)
+        return view_of(wish->session);
+    const char *dash = strrchr(wish->id, '-');
+    return dash ? (struct view){ wish->id, (size_t)(dash - wish->id) } : view_of(wish->id);
+}
+
+enum hf_status kit_acquire(struct lease_table *table, struct table_op *op,
+                           struct evidence evidence, struct wish wish)
+{
+    struct scope scopes[KIT_SCOPES_MAX];
+    struct lease wanted = {
+        .id = view_of(wish.id),
+        .holder = VIEW("tester"),
+        .session = session_of(&wish),
+        .output = view_of(wish.output ? wish.output : ""),
+        .note = view_of(wish.note ? wish.note : ""),
+        .scopes = scopes,
+        .scope_count = kit_scopes(wish.scopes, scopes, KIT_SCOPES_MAX),
+        .mode = wish.mode,
+        .slots = wish.slots,
+        .ttl = { wish.ttl_us ? wish.ttl_us : 10000000 },
+        .poll = SPAN_MS(wish.poll_ms ? wish.poll_ms : 100),
+    };
+    *op = (struct table_op){ .kind = TABLE_ACQUIRE,
+                             .wanted = &wanted,
+                             .id = wanted.id,
+                             .wait = wish.wait,
+                             .once_per = wish.once_per };
+    enum hf_status status = table_apply(table, op, &evidence);
+    op->wanted = NULL;
+    return status;
+}
+
+enum hf_status kit_do(struct lease_table *table, struct table_op *op, struct evidence evidence,
+                      enum table_op_kind kind, const char *id, uint64_t token)
+{
+    *op = (struct table_op){ .kind = kind,
+                             .id = view_of(id),
+                             .token = token,
+                             .by = VIEW("operator"),
+                             .note = kind == TABLE_BREAK ? VIEW("\"a reason\"") : VIEW("") };
+    return table_apply(table, op, &evidence);
+}
+
+enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
+                           struct evidence evidence, const char *id, int64_t ttl_us,
+                           uint64_t epoch)
+{
+    struct lease wanted = { .id = view_of(id),
+                            .holder = VIEW("barrier"),
+                            .session = view_of(id),
+                            .ttl = { ttl_us } };
+    *op = (struct table_op){
+        .kind = TABLE_BARRIER, .wanted = &wanted, .id = wanted.id, .epoch = epoch
+    };
+    enum hf_status status = table_apply(table, op, &evidence);
+    op->wanted = NULL;
+    return status;
+}
+
+struct buffer kit_encode(const struct lease_table *table)
+{
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    assert_true(table_encode(table, fresh_nonce(), &text));
+    return text;
+}
+
+static struct lease_table *reload(struct lease_table *table, int64_t arrived_ms, bool afresh)
+{
+    struct lease_table *again = NULL;
+    struct error error;
+    struct buffer text = kit_encode(table);
+    assert_status(HF_OK,
+                  table_decode(buffer_view(&text), (struct mono_time){ arrived_ms * 1000 },
+                               afresh ? NULL : table, &again, &error),
+                  &error);
+    buffer_release(&text);
+    table_free(table);
+    return again;
+}
+
+struct lease_table *kit_reload(struct lease_table *table, int64_t arrived_ms)
+{
+    return reload(table, arrived_ms, /* afresh */ false);
+}
+
+struct lease_table *kit_reload_afresh(struct lease_table *table, int64_t arrived_ms)
+{
+    return reload(table, arrived_ms, /* afresh */ true);
+}
+
+const struct lease *kit_lease(const struct lease_table *table, const char *id)
+{
+    return table_find(table, view_of(id));
+}
+
+const struct waiter *kit_waiter(const struct lease_table *table, const char *id)
+{
+    return table_find_waiter(table, view_of(id));
+}
+
+size_t kit_active(const struct lease_table *table)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->lease_count; i++)
+        count += table->leases[i]->status == LEASE_ACTIVE;
+    return count;
+}
