@@ -10,7 +10,7 @@
  * folder below $TMPDIR or /tmp, and stops it. */
 #include "base/hash.h"
 #include "bench.h"
-#include "store/s3_sign.h"
+#include "store/s3/sign.h"
 #include "store/store.h"
 
 #include <curl/curl.h>

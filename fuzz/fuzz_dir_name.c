@@ -2,7 +2,7 @@
  * and every path leads back to its key or to none. */
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/dir_name.h"
+#include "store/dir/name.h"
 
 /* Relative, no empty or dotted name, none longer than a file system takes. */
 static void check_path_stays_inside(struct view path)

@@ -2,7 +2,7 @@
  * that are taken can stand in a header, and no reason repeats one. */
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/s3_credentials.h"
+#include "store/s3/credentials.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 #include "fuzz.h"
-#include "store/s3_sign.h"
+#include "store/s3/sign.h"
 
 /* Only unreserved characters, "/" and %XX, which decode to what went in. */
 static void encoding_holds(struct view text, bool keep_slash)

@@ -2,7 +2,7 @@
  * and whatever is taken is what S3 could have said. */
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/s3_xml.h"
+#include "store/s3/xml.h"
 
 #define ENTRIES 32
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Where src/store/dir_file.c keeps the inode number in a file's label. */
+/* Where src/store/dir/file.c keeps the inode number in a file's label. */
 #define LABEL_SIZE  48
 #define LABEL_INODE 40
 

@@ -4,9 +4,9 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/prng.h"
-#include "store/dir_file.h"
-#include "store/dir_lock.h"
-#include "store/dir_name.h"
+#include "store/dir/file.h"
+#include "store/dir/lock.h"
+#include "store/dir/name.h"
 #include "store/store.h"
 #include "test.h"
 

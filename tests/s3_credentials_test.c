@@ -1,7 +1,7 @@
 /* s3_credentials_test.c: where keys are found, in which order, and when they are fetched again;
  * with the stand-in server as container, instance and STS. */
 #include "s3_fake.h"
-#include "store/s3_credentials.h"
+#include "store/s3/credentials.h"
 #include "test.h"
 
 #include <stdio.h>

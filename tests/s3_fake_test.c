@@ -3,7 +3,7 @@
  * behaviour of the stand-in server, and what must become of each kind of call. */
 #include "alloc.h"
 #include "s3_fake.h"
-#include "store/s3.h"
+#include "store/s3/s3.h"
 #include "test.h"
 
 #include <fcntl.h>

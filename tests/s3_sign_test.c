@@ -1,7 +1,7 @@
 /* s3_sign_test.c: signatures against the worked examples that AWS publishes, and the encodings
  * under them. */
 #include "base/parse.h"
-#include "store/s3_sign.h"
+#include "store/s3/sign.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* s3_xml_test.c: what S3 answers, whole, odd, hostile and cut at every byte. */
 #include "alloc.h"
 #include "base/parse.h"
-#include "store/s3_xml.h"
+#include "store/s3/xml.h"
 #include "test.h"
 
 #include <stdio.h>

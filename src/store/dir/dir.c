@@ -1,0 +1,238 @@
+/* dir.c: the `dir:` store: plain files under a directory, which a person can read, for local
+ * data and shared file systems. Here it is opened, closed and read; docs/design.md section 3.
+ *
+ * How the other files share the work: name.c makes paths of keys, file.c opens files
+ * and tells what they are, lock.c keeps writers apart and readers from believing too early,
+ * temp.c holds files that have no name yet, folder.c makes and removes directories,
+ * write.c changes objects, list.c lists them. */
+#include "base/parse.h"
+#include "store/backends.h"
+#include "store/dir/inside.h"
+#include "store/stream.h"
+#include "store/toolkit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* A foreign file may change while it is read; then it is read again. */
+#define READ_TRIES_MAX 5
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
+                        struct error *error)
+{
+    struct dir_found found;
+    enum hf_status status = dir_find(dir->root, path->text, path->size, &found, error);
+    if (status == HF_OK)
+        *ret_fd = found.fd;
+    return status;
+}
+
+/* Where the bytes of a get go: the body of the call, or a file. */
+struct sink {
+    int fd; /* -1: the body */
+    const struct progress *progress;
+};
+
+static enum hf_status read_into_body(int fd, struct get_call *call, uint64_t length)
+{
+    size_t got;
+    struct buffer *body = call->body;
+    if (length > body->max - body->size)
+        return get_append(call, (struct view){ NULL, (size_t)length }); /* says why not */
+    if (!buffer_reserve(body, (size_t)length))
+        return error_no_memory(&call->error);
+    enum hf_status status = file_read_at(fd, body->data + body->size, (size_t)length,
+                                         call->offset, &got, &call->error);
+    if (status == HF_OK && got < length)
+        status = error_set(&call->error, HF_CORRUPT, "the file is shorter than it was");
+    if (status == HF_OK)
+        body->size += got;
+    return status;
+}
+
+/* Reads an open object; *ret_changed says that somebody wrote to the file meanwhile. */
+static enum hf_status read_object(int fd, struct get_call *call, const struct sink *sink,
+                                  bool *ret_changed)
+{
+    struct object_info info;
+    struct stat st;
+    uint64_t length;
+    size_t body_size = call->body ? call->body->size : 0;
+    *ret_changed = false;
+    if (dir_file_info(fd, &info, &st, &call->error) != HF_OK ||
+        get_judge(call, &info, &length) != HF_OK)
+        return call->error.status;
+    enum hf_status status = sink->fd < 0 ? read_into_body(fd, call, length)
+                                         : file_copy(fd, call->offset, length, sink->fd,
+                                                     sink->progress, &call->error);
+    if (status == HF_OK || status == HF_CORRUPT)
+        *ret_changed = !dir_file_unchanged(fd, &st);
+    if (*ret_changed && sink->fd < 0)
+        call->body->size = body_size;
+    return status;
+}
+
+static void get_one(struct dir_store *dir, struct get_call *call, const struct sink *sink)
+{
+    struct dir_path path;
+    dir_path_encode(call->key, &path);
+    bool changed = true;
+    for (int tries = 0; changed && tries < READ_TRIES_MAX; tries++) {
+        int fd;
+        if (dir_look(dir, &path, &fd, &call->error) != HF_OK)
+            return;
+        changed = false;
+        uint64_t none;
+        if (dir_settle(&dir->locks, dir_stripe(dir_path_view(&path)),
+                       dir_deadline(dir, call->deadline), &call->error) == HF_OK) {
+            if (fd >= 0)
+                read_object(fd, call, sink, &changed);
+            else
+                get_judge(call, /* current */ NULL, &none);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    if (changed)
+        error_set(&call->error, HF_UNAVAILABLE, "the file is being changed by somebody else");
+}
+
+static void dir_get(struct store *store, struct get_call *calls, size_t count)
+{
+    const struct sink sink = { .fd = -1 };
+    for (size_t i = 0; i < count; i++)
+        get_one(dir_of(store), &calls[i], &sink);
+}
+
+static void dir_get_file(struct store *store, struct get_call *call, int fd,
+                         const struct progress *progress)
+{
+    const struct sink sink = { .fd = fd, .progress = progress };
+    get_one(dir_of(store), call, &sink);
+}
+
+/* ---- Opening ------------------------------------------------------------------------- */
+
+/* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
+static enum hf_status make_root(const char *path, bool sync, struct error *error)
+{
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        if (errno == ENOENT)
+            return error_set(error, HF_NOT_FOUND,
+                             "the folder in which '%.150s' is to be made does not exist", path);
+        return error_from_errno(error, errno, "make the store's folder");
+    }
+    int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = root < 0 ? -1 : openat(root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool failed = above < 0 || (sync && fsync(above) != 0);
+    if (failed)
+        error_from_errno(error, errno, "sync the folder above the store");
+    if (above >= 0)
+        close(above);
+    if (root >= 0)
+        close(root);
+    return failed ? error->status : HF_OK;
+}
+
+static enum hf_status open_root(const char *path, bool sync, int *ret_root, struct error *error)
+{
+    int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 && errno == ENOENT) {
+        if (make_root(path, sync, error) != HF_OK)
+            return error->status;
+        root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (root < 0 && errno == ENOTDIR)
+        return error_set(error, HF_INVALID, "'%.150s' is not a folder", path);
+    if (root < 0)
+        return error_from_errno(error, errno, "open the store's folder");
+    if (fgetxattr(root, "user.holdfast", NULL, 0) < 0 && errno != ENODATA) {
+        error_set(error, HF_UNSUPPORTED,
+                  "the file system of '%.100s' keeps no user attributes; use one that does "
+                  "(ext4, xfs, btrfs), or sqlite:",
+                  path);
+        close(root);
+        return error->status;
+    }
+    *ret_root = root;
+    return HF_OK;
+}
+
+static void dir_close(struct store *store)
+{
+    struct dir_store *dir = dir_of(store);
+    dir_temp_release(&dir->temp);
+    dir_locks_close(&dir->locks);
+    close(dir->root);
+    free(dir);
+}
+
+static const struct store_ops dir_ops = {
+    .name = "dir",
+    .get = dir_get,
+    .put = dir_put,
+    .remove = dir_remove,
+    .list = dir_list,
+    .get_file = dir_get_file,
+    .put_file = dir_put_file,
+    .close = dir_close,
+};
+
+static enum hf_status read_url(const struct url *url, bool *ret_sync, struct error *error)
+{
+    static const char *const parameters[] = { "sync", NULL };
+    if (url_only_parameters(url, parameters, error) != HF_OK)
+        return error->status;
+    if (url->host.size > 0 || url->path.size == 0)
+        return error_set(error, HF_INVALID, "name a folder, like dir:/srv/data or dir:data");
+    *ret_sync = true;
+    struct view sync = url_parameter(url, "sync");
+    if (sync.data && parse_switch(sync, ret_sync, error) != HF_OK) {
+        error_prefix(error, "dir: sync");
+        return error->status;
+    }
+    return HF_OK;
+}
+
+enum hf_status dir_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                              struct error *error)
+{
+    bool sync;
+    char path[URL_BYTES_MAX + 1];
+    if (read_url(url, &sync, error) != HF_OK)
+        return error->status;
+    memcpy(path, url->path.data, url->path.size);
+    path[url->path.size] = '\0';
+    struct dir_store *dir = malloc(sizeof *dir);
+    if (!dir)
+        return error_no_memory(error);
+    *dir = (struct dir_store){
+        .base = { .ops = &dir_ops,
+                  .env = env,
+                  .traits = { .delete_conditional = true,
+                              .put_file_conditional = true,
+                              .etag_fresh = true,
+                              .list_ordered = true,
+                              .clock = STORE_CLOCK_BOOT } },
+        .sync = sync,
+    };
+    enum hf_status status = open_root(path, sync, &dir->root, error);
+    if (status == HF_OK) {
+        status = dir_locks_open(&dir->locks, env, dir->root, sync, error);
+        if (status != HF_OK)
+            close(dir->root);
+    }
+    if (status != HF_OK) {
+        free(dir);
+        return status;
+    }
+    dir_temp_init(&dir->temp, &dir->locks);
+    dir_temp_sweep(&dir->temp);
+    *ret_store = &dir->base;
+    return HF_OK;
+}

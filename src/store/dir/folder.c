@@ -1,0 +1,249 @@
+/* folder.c: the directories of a `dir:` store: they come with the first object in them and
+ * go with the last.
+ *
+ * A new directory is marked in the lock file until it is durable, like a new object: somebody
+ * who puts an object into a directory that another task has just made must not answer before
+ * the directory itself would survive a power loss. */
+#include "base/check.h"
+#include "store/dir/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Others may remove a directory, or put a file in its place, as often as we make it. */
+#define FOLDER_TRIES_MAX 100
+
+/* The size of the part of a path that names the directory; 0 for the root. */
+static size_t folder_size(const struct dir_path *path)
+{
+    size_t size = path->size;
+    while (size > 0 && path->text[size - 1] != '/')
+        size--;
+    return size > 0 ? size - 1 : 0;
+}
+
+const char *dir_leaf(const struct dir_path *path)
+{
+    size_t size = folder_size(path);
+    return path->text + (size > 0 ? size + 1 : 0);
+}
+
+static int open_folder(struct dir_store *dir, const struct dir_path *path)
+{
+    char folder[DIR_PATH_MAX] = ".";
+    size_t size = folder_size(path);
+    if (size > 0) {
+        memcpy(folder, path->text, size);
+        folder[size] = '\0';
+    }
+    return dir_open_beneath(dir->root, folder, O_RDONLY | O_DIRECTORY);
+}
+
+static enum hf_status link_in_the_way(struct error *error)
+{
+    return error_set(error, HF_INVALID,
+                     "a symbolic link is in the way, and none is followed here");
+}
+
+enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
+                               int *ret_folder, struct error *error)
+{
+    *ret_folder = open_folder(dir, path);
+    if (*ret_folder >= 0 || errno == ENOENT || errno == ENOTDIR)
+        return HF_OK;
+    return errno == ELOOP ? link_in_the_way(error)
+                          : error_from_errno(error, errno, "open the object's folder");
+}
+
+/* ---- Making -------------------------------------------------------------------------- */
+
+/* One directory on the way to an object. */
+struct step {
+    struct view path; /* of the directory, from the root, without "/" behind it */
+    int above;        /* the directory that holds it */
+    char name[256];   /* its name there */
+    struct mono_time deadline;
+};
+
+static enum hf_status make_durable(struct dir_store *dir, const struct step *step,
+                                   struct error *error)
+{
+    int64_t stripe = dir_stripe((struct view){ step->path.data, step->path.size + 1 });
+    struct dir_lock lock;
+    if (dir_stripe_take(&dir->locks, stripe, step->deadline, &lock, error) != HF_OK)
+        return error->status;
+    enum hf_status status = dir_stripe_mark(&dir->locks, stripe, error);
+    if (status == HF_OK) {
+        bool made = mkdirat(step->above, step->name, 0777) == 0;
+        if (!made && errno != EEXIST && errno != ENOENT)
+            status = error_from_errno(error, errno, "make a folder");
+        bool durable = !made || fsync(step->above) == 0;
+        if (!durable)
+            status = error_from_errno(error, errno, "sync a folder");
+        else
+            dir_stripe_clear(&dir->locks, stripe);
+    }
+    dir_lock_drop(&dir->locks, &lock);
+    return status;
+}
+
+/* Makes the directory unless something has its name. Its being there is for the caller to see:
+ * others may remove it at once. */
+static enum hf_status make_folder(struct dir_store *dir, const struct step *step,
+                                  struct error *error)
+{
+    if (dir->sync)
+        return make_durable(dir, step, error);
+    if (mkdirat(step->above, step->name, 0777) != 0 && errno != EEXIST && errno != ENOENT)
+        return error_from_errno(error, errno, "make a folder");
+    return HF_OK;
+}
+
+/* An object's file stands aside for a directory of its name. Durable before the directory can
+ * be made, so that the two never claim one name on the disk. */
+static enum hf_status move_aside_locked(struct dir_store *dir, const struct step *step,
+                                        struct error *error)
+{
+    struct stat st;
+    if (fstatat(step->above, step->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(st.st_mode))
+        return HF_OK;
+    if (S_ISLNK(st.st_mode))
+        return link_in_the_way(error);
+    struct dir_name name;
+    if (!S_ISREG(st.st_mode) || !dir_name_decode(view_of(step->name), &name) ||
+        name.kind != DIR_NAME_PLAIN)
+        return error_set(error, HF_INVALID, "a file is in the way that is no object");
+    char aside[sizeof step->name + 2];
+    dir_aside_name(step->name, strlen(step->name), aside);
+    if (renameat(step->above, step->name, step->above, aside) != 0 ||
+        (dir->sync && fsync(step->above) != 0))
+        return error_from_errno(error, errno, "move an object aside");
+    return HF_OK;
+}
+
+static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
+                                 struct error *error)
+{
+    struct dir_lock move;
+    struct dir_lock lock;
+    if (dir_lock_take(&dir->locks, DIR_LOCK_MOVE, DIR_LOCK_EXCLUSIVE, step->deadline, &move,
+                      error) != HF_OK)
+        return error->status;
+    enum hf_status status =
+        dir_stripe_take(&dir->locks, dir_stripe(step->path), step->deadline, &lock, error);
+    if (status == HF_OK) {
+        status = move_aside_locked(dir, step, error);
+        dir_lock_drop(&dir->locks, &lock);
+    }
+    dir_lock_drop(&dir->locks, &move);
+    return status;
+}
+
+/* Opens the directory of a step, making it first where it is missing. -1 and OK: the directory
+ * above has been removed meanwhile. */
+static enum hf_status take_step(struct dir_store *dir, const struct step *step, int *ret_fd,
+                                struct error *error)
+{
+    *ret_fd = -1;
+    for (int tries = 0; tries < FOLDER_TRIES_MAX; tries++) {
+        *ret_fd = dir_open_beneath(step->above, step->name, O_RDONLY | O_DIRECTORY);
+        if (*ret_fd >= 0)
+            return HF_OK;
+        struct stat st;
+        enum hf_status status = HF_OK;
+        if (errno == ELOOP)
+            status = link_in_the_way(error);
+        else if (errno == ENOTDIR)
+            status = move_aside(dir, step, error);
+        else if (errno != ENOENT)
+            status = error_from_errno(error, errno, "open a folder");
+        else if (fstat(step->above, &st) == 0 && st.st_nlink == 0)
+            return HF_OK;
+        else
+            status = make_folder(dir, step, error);
+        if (status != HF_OK)
+            return status;
+    }
+    return error_set(error, HF_UNAVAILABLE, "others keep removing the object's folder");
+}
+
+/* Walks down the path from the root and makes what is missing. -1 and OK: try again. */
+static enum hf_status make_folders(struct dir_store *dir, const struct dir_path *path,
+                                   struct mono_time deadline, int *ret_fd, struct error *error)
+{
+    struct step step = { .deadline = deadline };
+    step.above = dir_open_beneath(dir->root, ".", O_RDONLY | O_DIRECTORY);
+    if (step.above < 0)
+        return error_from_errno(error, errno, "open the store's folder");
+    struct view rest = { path->text, folder_size(path) };
+    enum hf_status status = HF_OK;
+    while (rest.size > 0 && step.above >= 0) {
+        struct view name = view_cut(&rest, '/');
+        check(name.size < sizeof step.name);
+        memcpy(step.name, name.data, name.size);
+        step.name[name.size] = '\0';
+        step.path = (struct view){ path->text, (size_t)(name.data + name.size - path->text) };
+        int next;
+        status = take_step(dir, &step, &next, error);
+        close(step.above);
+        step.above = next;
+    }
+    *ret_fd = step.above;
+    return status;
+}
+
+/* What stands above the object was made by somebody; see that it is durable. */
+static enum hf_status settle_folders(struct dir_store *dir, const struct dir_path *path,
+                                     struct mono_time deadline, struct error *error)
+{
+    for (size_t i = 0; i < path->size; i++)
+        if (path->text[i] == '/' &&
+            dir_settle(&dir->locks, dir_stripe((struct view){ path->text, i + 1 }), deadline,
+                       error) != HF_OK)
+            return error->status;
+    return HF_OK;
+}
+
+enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *path,
+                               struct mono_time deadline, int *ret_folder, struct error *error)
+{
+    int folder = -1;
+    for (int tries = 0; folder < 0 && tries < FOLDER_TRIES_MAX; tries++) {
+        enum hf_status status = dir_folder_find(dir, path, &folder, error);
+        if (status == HF_OK && folder < 0)
+            status = make_folders(dir, path, deadline, &folder, error);
+        if (status != HF_OK)
+            return status;
+    }
+    if (folder < 0)
+        return error_set(error, HF_UNAVAILABLE, "others keep removing the object's folder");
+    if (settle_folders(dir, path, deadline, error) != HF_OK) {
+        close(folder);
+        return error->status;
+    }
+    *ret_folder = folder;
+    return HF_OK;
+}
+
+/* ---- Removing ------------------------------------------------------------------------ */
+
+/* Nothing is synced: an empty directory that comes back after a power loss means nothing. */
+void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)
+{
+    struct dir_path folder = *path;
+    for (;;) {
+        folder.size = folder_size(&folder);
+        if (folder.size == 0)
+            return;
+        folder.text[folder.size] = '\0';
+        int above = open_folder(dir, &folder);
+        if (above < 0)
+            return;
+        int failed = unlinkat(above, dir_leaf(&folder), AT_REMOVEDIR);
+        close(above);
+        if (failed)
+            return;
+    }
+}

@@ -1,0 +1,382 @@
+/* list.c: listing a `dir:` store in byte order of keys, one directory at a time.
+ *
+ * The walk is a stack of directories. Each is read once into a sorted array of at most
+ * LEVEL_ENTRIES_MAX names, the smallest of those that the listing can still need; when a larger
+ * directory has used them up it is read again from there. Directories that lie wholly before
+ * the place where the page starts, or behind its prefix, are not opened. So memory is bounded
+ * by the depth, and a page costs what the directories on its way hold, not what the store
+ * holds. */
+#include "base/check.h"
+#include "store/dir/inside.h"
+#include "store/toolkit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LEVEL_ENTRIES_MAX (LIST_PAGE_MAX + 2)
+
+/* A segment a level, and a level for each of its pieces; every one of them takes a byte of the
+ * key at least, but for the last. */
+#define LEVELS_MAX (KEY_BYTES_MAX + 2)
+
+/* A name decoded: a file's key from its directory on, or what the keys in a directory start
+ * with, that is with "/" behind it unless the segment goes on inside. */
+struct entry {
+    uint8_t size;
+    bool folder;
+    bool aside;
+    char bytes[DIR_PIECE_MAX + 1];
+};
+
+static_assert(DIR_PIECE_MAX + 1 <= UINT8_MAX, "the size of an entry is one byte");
+
+struct level {
+    struct entry *entries; /* while it is read a heap, largest first; then sorted */
+    size_t count;
+    size_t capacity;
+    size_t next;
+    bool cut;         /* the directory has more, behind the last entry */
+    size_t key_size;  /* of the walk's key: what all keys of this directory start with */
+    size_t path_size; /* of the walk's path: this directory */
+};
+
+struct walk {
+    struct dir_store *dir;
+    struct list_call *call;
+    struct list_cursor cursor;
+    struct mono_time deadline;
+    char key[KEY_BYTES_MAX + DIR_PIECE_MAX + 1];
+    char path[DIR_PATH_MAX];
+    struct level *levels;
+    size_t depth;
+    size_t capacity;
+};
+
+static struct view entry_view(const struct entry *entry)
+{
+    return (struct view){ entry->bytes, entry->size };
+}
+
+/* In the order of keys; of a plain file and one aside the plain one comes first. */
+static int entry_compare(const void *left, const void *right)
+{
+    const struct entry *a = left;
+    const struct entry *b = right;
+    int order = view_compare(entry_view(a), entry_view(b));
+    return order != 0 ? order : a->aside - b->aside;
+}
+
+/* ---- What the listing can need ------------------------------------------------------- */
+
+/* The walk's key with the entry's bytes behind it. */
+static struct view key_of(struct walk *walk, const struct level *level,
+                          const struct entry *entry)
+{
+    memcpy(walk->key + level->key_size, entry->bytes, entry->size);
+    return (struct view){ walk->key, level->key_size + entry->size };
+}
+
+/* Whether all keys of the entry lie before the cursor: nothing more is asked of them. */
+static bool is_before(const struct walk *walk, struct view key, bool folder)
+{
+    int order = view_compare(key, walk->cursor.from);
+    if (folder)
+        return order < 0 && !view_starts_with(walk->cursor.from, key);
+    return order < 0 || (order == 0 && walk->cursor.beyond);
+}
+
+static bool can_have_prefix(const struct walk *walk, struct view key, bool folder)
+{
+    struct view prefix = walk->call->prefix;
+    return view_starts_with(key, prefix) || (folder && view_starts_with(prefix, key));
+}
+
+static bool is_wanted(struct walk *walk, const struct level *level, const struct entry *entry)
+{
+    struct view key = key_of(walk, level, entry);
+    return key.size <= KEY_BYTES_MAX && !is_before(walk, key, entry->folder) &&
+           can_have_prefix(walk, key, entry->folder);
+}
+
+/* ---- Reading a directory ------------------------------------------------------------- */
+
+/* False for what is no part of any key: strange names, links, pipes. */
+static bool decode_entry(int fd, const struct dirent *found, struct entry *ret_entry)
+{
+    struct dir_name name;
+    if (!dir_name_decode(view_of(found->d_name), &name))
+        return false;
+    struct stat st;
+    bool folder = found->d_type == DT_DIR;
+    bool file = found->d_type == DT_REG;
+    if (found->d_type == DT_UNKNOWN &&
+        fstatat(fd, found->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        folder = S_ISDIR(st.st_mode);
+        file = S_ISREG(st.st_mode);
+    }
+    if (name.kind == DIR_NAME_PLAIN ? !folder && !file
+                                    : (name.kind == DIR_NAME_ASIDE ? !file : !folder))
+        return false;
+    memcpy(ret_entry->bytes, name.bytes, name.size);
+    ret_entry->size = (uint8_t)name.size;
+    ret_entry->folder = folder;
+    ret_entry->aside = name.kind == DIR_NAME_ASIDE;
+    if (folder && name.kind == DIR_NAME_PLAIN)
+        ret_entry->bytes[ret_entry->size++] = '/';
+    return true;
+}
+
+static void sift_down(struct level *level)
+{
+    struct entry moved = level->entries[0];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= level->count)
+            break;
+        if (child + 1 < level->count &&
+            entry_compare(&level->entries[child], &level->entries[child + 1]) < 0)
+            child++;
+        if (entry_compare(&moved, &level->entries[child]) >= 0)
+            break;
+        level->entries[at] = level->entries[child];
+        at = child;
+    }
+    level->entries[at] = moved;
+}
+
+static void sift_up(struct level *level, const struct entry *entry)
+{
+    size_t at = level->count++;
+    while (at > 0 && entry_compare(&level->entries[(at - 1) / 2], entry) < 0) {
+        level->entries[at] = level->entries[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    level->entries[at] = *entry;
+}
+
+/* Keeps the smallest LEVEL_ENTRIES_MAX entries. False without memory. */
+static bool level_add(struct level *level, const struct entry *entry)
+{
+    if (level->count == LEVEL_ENTRIES_MAX) {
+        level->cut = true;
+        if (entry_compare(entry, &level->entries[0]) < 0) {
+            level->entries[0] = *entry;
+            sift_down(level);
+        }
+        return true;
+    }
+    if (level->count == level->capacity) {
+        size_t capacity = level->capacity ? 2 * level->capacity : 16;
+        struct entry *larger = realloc(level->entries, capacity * sizeof *larger);
+        if (!larger)
+            return false;
+        level->entries = larger;
+        level->capacity = capacity;
+    }
+    sift_up(level, entry);
+    return true;
+}
+
+static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *stream)
+{
+    struct entry last = { .size = 0 };
+    bool again = level->cut;
+    if (again)
+        last = level->entries[level->count - 1];
+    level->count = 0;
+    level->next = 0;
+    level->cut = false;
+    struct dirent *found;
+    while ((errno = 0, found = readdir(stream))) {
+        struct entry entry;
+        if (decode_entry(dirfd(stream), found, &entry) &&
+            (!again || entry_compare(&entry, &last) > 0) && is_wanted(walk, level, &entry) &&
+            !level_add(level, &entry))
+            return error_no_memory(&walk->call->error);
+    }
+    if (errno != 0)
+        return error_from_errno(&walk->call->error, errno, "read a folder");
+    if (level->count > 1)
+        qsort(level->entries, level->count, sizeof *level->entries, entry_compare);
+    return HF_OK;
+}
+
+/* A directory that has been removed meanwhile, or replaced by a link, holds nothing. */
+static enum hf_status open_stream(struct walk *walk, const struct level *level,
+                                  DIR **ret_stream)
+{
+    walk->path[level->path_size] = '\0';
+    int fd = dir_open_beneath(walk->dir->root, level->path_size ? walk->path : ".",
+                              O_RDONLY | O_DIRECTORY);
+    *ret_stream = fd < 0 ? NULL : fdopendir(fd);
+    if (*ret_stream || errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+        return HF_OK;
+    int failed = errno;
+    if (fd >= 0)
+        close(fd);
+    return error_from_errno(&walk->call->error, failed, "open a folder");
+}
+
+/* While it is read no file in it may move aside: see DIR_LOCK_MOVE. */
+static enum hf_status read_level(struct walk *walk, struct level *level)
+{
+    struct dir_locks *locks = &walk->dir->locks;
+    struct error *error = &walk->call->error;
+    struct dir_lock lock = { .fd = -1 };
+    DIR *stream;
+    if (!mono_before(env_now(locks->env), walk->deadline))
+        return error_set(error, HF_UNAVAILABLE, "the listing took too long");
+    if (open_stream(walk, level, &stream) != HF_OK)
+        return error->status;
+    if (!stream) {
+        level->count = level->next = 0;
+        level->cut = false;
+        return HF_OK;
+    }
+    enum hf_status status = HF_OK;
+    if (locks->fd >= 0)
+        status =
+            dir_lock_take(locks, DIR_LOCK_MOVE, DIR_LOCK_SHARED, walk->deadline, &lock, error);
+    if (status == HF_OK)
+        status = read_stream(walk, level, stream);
+    if (lock.fd >= 0)
+        dir_lock_drop(locks, &lock);
+    closedir(stream);
+    return status;
+}
+
+/* ---- Walking ------------------------------------------------------------------------- */
+
+static enum hf_status push(struct walk *walk, size_t key_size, size_t path_size)
+{
+    check(walk->depth < LEVELS_MAX);
+    if (walk->depth == walk->capacity) {
+        size_t capacity = walk->capacity ? 2 * walk->capacity : 8;
+        struct level *larger = realloc(walk->levels, capacity * sizeof *larger);
+        if (!larger)
+            return error_no_memory(&walk->call->error);
+        walk->levels = larger;
+        walk->capacity = capacity;
+    }
+    struct level *level = &walk->levels[walk->depth++];
+    *level = (struct level){ .key_size = key_size, .path_size = path_size };
+    return read_level(walk, level);
+}
+
+static void pop(struct walk *walk)
+{
+    free(walk->levels[--walk->depth].entries);
+}
+
+/* Goes down into the directory of an entry whose bytes stand in the walk's key already. */
+static enum hf_status descend(struct walk *walk, const struct level *level, struct view key)
+{
+    struct dir_path path;
+    dir_path_encode(key, &path);
+    size_t size = path.size;
+    while (size > 0 && path.text[size - 1] != '/')
+        size--;
+    size -= size > 0;
+    check(size > level->path_size);
+    memcpy(walk->path, path.text, size);
+    return push(walk, key.size, size);
+}
+
+/* The next file of the walk that the listing can need. `ret_key` is empty at the end. */
+static enum hf_status walk_next(struct walk *walk, struct view *ret_key)
+{
+    *ret_key = (struct view){ "", 0 };
+    while (walk->depth > 0) {
+        struct level *level = &walk->levels[walk->depth - 1];
+        enum hf_status status = HF_OK;
+        if (level->next == level->count && level->cut) {
+            status = read_level(walk, level);
+        } else if (level->next == level->count) {
+            pop(walk);
+        } else {
+            const struct entry *entry = &level->entries[level->next++];
+            struct view key = key_of(walk, level, entry);
+            if (!is_wanted(walk, level, entry))
+                continue;
+            if (!entry->folder) {
+                *ret_key = key;
+                return HF_OK;
+            }
+            status = descend(walk, level, key);
+        }
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* ---- The page ------------------------------------------------------------------------ */
+
+/* Whether the listing only names the group that the key belongs to. */
+static bool is_grouped(const struct list_call *call, struct view key)
+{
+    struct view behind = view_from(key, call->prefix.size);
+    return call->delimiter.size > 0 && view_find(behind, call->delimiter.data[0]) < behind.size;
+}
+
+/* What the listing tells of a key. False when it is gone, or in error. */
+static bool read_info(struct walk *walk, struct view key, struct object_info *ret_info)
+{
+    struct list_call *call = walk->call;
+    struct dir_path path;
+    struct stat st;
+    int fd;
+    dir_path_encode(key, &path);
+    if (dir_look(walk->dir, &path, &fd, &call->error) != HF_OK) {
+        if (call->error.status == HF_INVALID)
+            error_clear(&call->error);
+        return false;
+    }
+    if (fd < 0)
+        return false;
+    dir_file_info(fd, ret_info, &st, &call->error);
+    close(fd);
+    return call->error.status == HF_OK;
+}
+
+static void fill_page(struct walk *walk)
+{
+    struct list_call *call = walk->call;
+    bool more = push(walk, 0, 0) == HF_OK;
+    while (more) {
+        struct view key;
+        struct object_info info;
+        if (walk_next(walk, &key) != HF_OK || key.size == 0)
+            break;
+        if (is_grouped(call, key) || read_info(walk, key, &info))
+            more = list_offer(call, &walk->cursor, key, &info);
+        else
+            more = call->error.status == HF_OK;
+    }
+    while (walk->depth > 0)
+        pop(walk);
+    free(walk->levels);
+}
+
+void dir_list(struct store *store, struct list_call *call)
+{
+    struct walk *walk = malloc(sizeof *walk);
+    if (!walk) {
+        error_no_memory(&call->error);
+        return;
+    }
+    walk->dir = dir_of(store);
+    walk->call = call;
+    walk->deadline = dir_deadline(walk->dir, call->deadline);
+    walk->levels = NULL;
+    walk->depth = walk->capacity = 0;
+    list_start(call, &walk->cursor);
+    fill_page(walk);
+    if (call->error.status == HF_OK)
+        dir_settle_all(&walk->dir->locks, walk->deadline, &call->error);
+    free(walk);
+}

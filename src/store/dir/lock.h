@@ -1,0 +1,89 @@
+/* lock.h: who may change which name of a `dir:` store now, and which changes may not have
+ * reached the disk yet. Both live in one file, "%lock", shared by all processes.
+ *
+ * Locks are byte ranges of that file, held by open file description, so that they exclude tasks
+ * as well as processes and end with whoever holds them. A path hashes to one of DIR_STRIPES
+ * bytes; two paths on one byte wait for each other for no reason, rarely.
+ *
+ * The byte itself is 1 while a change under its lock is visible but perhaps not durable. What a
+ * reader saw may be told to anybody only once the byte was 0 after it looked: else a power loss
+ * could take back what somebody has acted on already.
+ *
+ *     writer, under the lock:  mark, change a directory, fsync it, clear
+ *     reader:                  look, then dir_settle
+ *     1 without a lock holder: the writer died; whoever notices syncs everything and clears
+ *
+ * Order: DIR_LOCK_MOVE before a stripe, never two stripes at once. */
+#ifndef STORE_DIR_LOCK_H
+#define STORE_DIR_LOCK_H
+
+#include "base/error.h"
+#include "base/view.h"
+#include "env/env.h"
+
+#define DIR_STRIPES 65536
+
+/* Held shared while one directory is listed, exclusively while a file moves aside in one: so a
+ * listing cannot miss a file that has a name all the time, but not the same one. */
+#define DIR_LOCK_MOVE INT64_C(65536)
+
+/* From here on: one byte for each open store that writes, locked as long as it lives. */
+#define DIR_LOCK_ALIVE (INT64_C(1) << 40)
+
+#define DIR_LOCKS_IDLE_MAX 16
+
+struct dir_locks {
+    struct env *env;
+    int root;
+    int fd;        /* of "%lock"; -1: we may not make it and nobody has, so nobody writes */
+    bool writable; /* else we can look only */
+    bool sync;     /* else nothing is ever marked */
+    struct {
+        struct env_mutex mutex; /* guards what stands beside it */
+        int fds[DIR_LOCKS_IDLE_MAX];
+        size_t count;
+    } idle;
+};
+
+enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root, bool sync,
+                              struct error *error);
+void dir_locks_close(struct dir_locks *locks);
+
+/* The stripe of a path: a file's as it is encoded, a directory's with "/" behind it. */
+int64_t dir_stripe(struct view path);
+
+struct dir_lock {
+    int fd;
+    int64_t at;
+};
+
+enum dir_lock_mode { DIR_LOCK_SHARED, DIR_LOCK_EXCLUSIVE };
+
+/* Waits until the deadline, then UNAVAILABLE. */
+enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
+                             struct mono_time deadline, struct dir_lock *ret_lock,
+                             struct error *error);
+
+/* The same without waiting: false when somebody else has it, or on any error. */
+bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
+                  struct dir_lock *ret_lock);
+void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock);
+
+/* Takes a stripe for a writer, and makes durable what a dead one left there. */
+enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
+                               struct mono_time deadline, struct dir_lock *ret_lock,
+                               struct error *error);
+
+/* With the stripe held exclusively. A mark that cannot be cleared costs time, nothing else. */
+enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct error *error);
+void dir_stripe_clear(struct dir_locks *locks, int64_t stripe);
+
+/* Returns when all that was visible under the stripe before the call is durable. */
+enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
+                          struct error *error);
+
+/* The same for everything in the store. */
+enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
+                              struct error *error);
+
+#endif

@@ -1,0 +1,279 @@
+/* write.c: put and delete in a `dir:` store.
+ *
+ * A put writes a temporary file, labels it, syncs it, and only then takes the lock of its path;
+ * under the lock it judges the condition, gives the file its name and syncs the directory. So a
+ * name always leads to a whole object, and the lock is held for one rename and one fsync.
+ *
+ * What fails before the rename has certainly not happened. A sync that fails after it leaves
+ * the outcome to the disk: UNSURE, and the mark in the lock file stays for the next one to
+ * settle.
+ *
+ *     killed here             leaves                              cleaned by
+ *     before the rename       a temporary file                    the next open
+ *     after the rename        the new object and a mark; after    the next reader or writer;
+ *                             a swap, the old one in %tmp         the next open
+ *     after the fsync         a mark                              the next reader or writer */
+#include "base/check.h"
+#include "store/dir/inside.h"
+#include "store/stream.h"
+#include "store/toolkit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* Directories may vanish, and files move aside, between looking and writing. */
+#define WRITE_TRIES_MAX 100
+
+/* One write of one path. */
+struct change {
+    struct dir_path path;
+    int64_t stripe;
+    const struct condition *condition;
+    struct mono_time deadline;
+    struct dir_new *file; /* NULL: a delete */
+    int folder;
+    const char *leaf;
+    bool again; /* the ground moved under it: nothing was changed, start over */
+};
+
+static void change_init(struct change *change, struct dir_store *dir, struct view key,
+                        const struct condition *condition, struct mono_time deadline)
+{
+    dir_path_encode(key, &change->path);
+    change->stripe = dir_stripe(dir_path_view(&change->path));
+    change->condition = condition;
+    change->deadline = dir_deadline(dir, deadline);
+    change->file = NULL;
+    change->folder = -1;
+    change->leaf = dir_leaf(&change->path);
+    change->again = false;
+}
+
+/* ---- Judging ------------------------------------------------------------------------- */
+
+/* The ETag matters only where a condition names one; a foreign file is not read for less. */
+static enum hf_status judge(const struct condition *condition, int fd, struct error *error)
+{
+    struct object_info info = { .size = 0 };
+    struct stat st;
+    if (fd < 0)
+        return condition_judge(condition, /* current */ NULL, error);
+    if (condition->kind == CONDITION_MATCH && dir_file_info(fd, &info, &st, error) != HF_OK)
+        return error->status;
+    return condition_judge(condition, &info.etag, error);
+}
+
+/* A look before the work: a condition that fails already needs no file, no sync and no lock. */
+static enum hf_status judge_early(struct dir_store *dir, const struct change *change,
+                                  struct error *error)
+{
+    int fd;
+    if (change->condition->kind == CONDITION_ALWAYS)
+        return error_clear(error);
+    if (dir_look(dir, &change->path, &fd, error) != HF_OK)
+        return error->status;
+    enum hf_status status = judge(change->condition, fd, error);
+    if (fd >= 0)
+        close(fd);
+    if (status == HF_CONFLICT || status == HF_NOT_FOUND) {
+        struct error unsettled;
+        if (dir_settle(&dir->locks, change->stripe, change->deadline, &unsettled) != HF_OK) {
+            *error = unsettled;
+            status = error->status;
+        }
+    }
+    return status;
+}
+
+/* ---- Changing, with the stripe held -------------------------------------------------- */
+
+/* After a change of the directory: durable or UNSURE. */
+static enum hf_status seal_locked(struct dir_store *dir, const struct change *change,
+                                  struct error *error)
+{
+    if (dir->sync && fsync(change->folder) != 0) {
+        error_from_errno(error, errno, "sync the folder");
+        error->status = HF_UNSURE;
+        return HF_UNSURE;
+    }
+    dir_stripe_clear(&dir->locks, change->stripe);
+    return HF_OK;
+}
+
+/* The step that counts failed, so nothing has changed. */
+static enum hf_status undone_locked(struct dir_store *dir, struct change *change,
+                                    int errno_value, struct error *error)
+{
+    dir_stripe_clear(&dir->locks, change->stripe);
+    change->again = errno_value == ENOENT || errno_value == EEXIST;
+    return error_from_errno(error, change->again ? EBUSY : errno_value, "name the object");
+}
+
+static enum hf_status place_locked(struct dir_store *dir, struct change *change,
+                                   const struct dir_found *found, struct error *error)
+{
+    char aside[256 + 2];
+    dir_aside_name(change->leaf, strlen(change->leaf), aside);
+    const char *name = found->aside ? aside : change->leaf;
+    if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
+        return error->status;
+    if (dir_new_place(change->file, change->folder, name, found->fd >= 0) != 0)
+        return undone_locked(dir, change, errno, error);
+    return seal_locked(dir, change, error);
+}
+
+/* A file aside of a plain file means nothing; it would once the plain one is gone. */
+static bool drop_meaningless_locked(struct dir_store *dir, const struct change *change,
+                                    const char *aside)
+{
+    if (unlinkat(change->folder, aside, 0) != 0)
+        return errno == ENOENT;
+    return !dir->sync || fsync(change->folder) == 0;
+}
+
+static enum hf_status unlink_locked(struct dir_store *dir, struct change *change,
+                                    const struct dir_found *found, struct error *error)
+{
+    if (found->fd < 0)
+        return HF_OK;
+    char aside[256 + 2];
+    dir_aside_name(change->leaf, strlen(change->leaf), aside);
+    if (!found->aside && !drop_meaningless_locked(dir, change, aside))
+        return error_from_errno(error, errno, "remove a leftover of the object");
+    if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
+        return error->status;
+    if (unlinkat(change->folder, found->aside ? aside : change->leaf, 0) != 0)
+        return undone_locked(dir, change, errno, error);
+    return seal_locked(dir, change, error);
+}
+
+static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
+                                   struct error *error)
+{
+    struct dir_found found = { .fd = -1 };
+    if (change->folder >= 0 &&
+        dir_find(change->folder, change->leaf, strlen(change->leaf), &found, error) != HF_OK)
+        return error->status;
+    enum hf_status status = judge(change->condition, found.fd, error);
+    if (status == HF_OK && change->file)
+        status = place_locked(dir, change, &found, error);
+    else if (status == HF_OK)
+        status = unlink_locked(dir, change, &found, error);
+    if (found.fd >= 0)
+        close(found.fd);
+    return status;
+}
+
+/* ---- Once, and until it is done ------------------------------------------------------ */
+
+static enum hf_status apply_once(struct dir_store *dir, struct change *change,
+                                 struct error *error)
+{
+    enum hf_status status =
+        change->file
+            ? dir_folder_open(dir, &change->path, change->deadline, &change->folder, error)
+            : dir_folder_find(dir, &change->path, &change->folder, error);
+    if (status != HF_OK)
+        return status;
+    struct dir_lock lock;
+    status = dir_stripe_take(&dir->locks, change->stripe, change->deadline, &lock, error);
+    if (status == HF_OK) {
+        status = apply_locked(dir, change, error);
+        dir_lock_drop(&dir->locks, &lock);
+    }
+    if (change->folder >= 0)
+        close(change->folder);
+    return status;
+}
+
+static enum hf_status apply(struct dir_store *dir, struct change *change, struct error *error)
+{
+    enum hf_status status = HF_OK;
+    for (int tries = 0; tries < WRITE_TRIES_MAX; tries++) {
+        change->again = false;
+        status = apply_once(dir, change, error);
+        if (!change->again)
+            break;
+    }
+    return status;
+}
+
+/* ---- Put ----------------------------------------------------------------------------- */
+
+/* Where the bytes of a put come from. */
+struct source {
+    struct view body;
+    int fd; /* -1: the body */
+    const struct progress *progress;
+};
+
+static enum hf_status fill(int to, const struct source *source, struct error *error)
+{
+    uint64_t size;
+    if (source->fd < 0)
+        return file_write_at(to, source->body, 0, error);
+    if (file_size(source->fd, &size, error) != HF_OK)
+        return error->status;
+    return file_copy(source->fd, 0, size, to, source->progress, error);
+}
+
+static enum hf_status put_new(struct dir_store *dir, struct change *change,
+                              const struct source *source, struct put_call *call)
+{
+    struct etag etag;
+    struct error *error = &call->error;
+    enum hf_status status = fill(change->file->fd, source, error);
+    if (status == HF_OK)
+        status = dir_file_label(change->file->fd, change->file->random, &etag, error);
+    if (status == HF_OK && dir->sync && fsync(change->file->fd) != 0)
+        status = error_from_errno(error, errno, "sync the new file");
+    if (status == HF_OK)
+        status = apply(dir, change, error);
+    if (status == HF_OK)
+        call->etag = etag;
+    return status;
+}
+
+static void put_one(struct dir_store *dir, struct put_call *call, const struct source *source)
+{
+    struct change change;
+    struct dir_new file;
+    change_init(&change, dir, call->key, &call->condition, call->deadline);
+    if (judge_early(dir, &change, &call->error) != HF_OK ||
+        dir_temp_make(&dir->temp, &file, &call->error) != HF_OK)
+        return;
+    change.file = &file;
+    enum hf_status status = put_new(dir, &change, source, call);
+    dir_new_release(&file, /* keep */ status == HF_UNSURE);
+}
+
+void dir_put(struct store *store, struct put_call *calls, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct source source = { .body = calls[i].body, .fd = -1 };
+        put_one(dir_of(store), &calls[i], &source);
+    }
+}
+
+void dir_put_file(struct store *store, struct put_call *call, int fd,
+                  const struct progress *progress)
+{
+    struct source source = { .fd = fd, .progress = progress };
+    put_one(dir_of(store), call, &source);
+}
+
+/* ---- Delete -------------------------------------------------------------------------- */
+
+void dir_remove(struct store *store, struct delete_call *calls, size_t count)
+{
+    struct dir_store *dir = dir_of(store);
+    for (size_t i = 0; i < count; i++) {
+        struct change change;
+        change_init(&change, dir, calls[i].key, &calls[i].condition, calls[i].deadline);
+        if (apply(dir, &change, &calls[i].error) == HF_OK) {
+            error_clear(&calls[i].error);
+            dir_folder_prune(dir, &change.path);
+        }
+    }
+}

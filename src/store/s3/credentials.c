@@ -1,0 +1,217 @@
+/* credentials.c: the texts that keys are written in. Pure: no files, no network. */
+#include "store/s3/credentials.h"
+
+#include "base/json.h"
+#include "base/parse.h"
+#include "store/s3/xml.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+
+void s3_credentials_wipe(struct s3_credentials *credentials)
+{
+    OPENSSL_cleanse(credentials, sizeof *credentials);
+}
+
+/* Keys and tokens go into headers: printable and without blanks, or they are none. */
+static bool keep(char *to, size_t size, struct view value)
+{
+    if (value.size >= size)
+        return false;
+    for (size_t i = 0; i < value.size; i++)
+        if (value.data[i] <= ' ' || value.data[i] > '~')
+            return false;
+    if (value.size > 0)
+        memcpy(to, value.data, value.size);
+    to[value.size] = '\0';
+    return true;
+}
+
+static enum hf_status keep_all(struct view access_key, struct view secret, struct view token,
+                               struct s3_credentials *ret_credentials, struct error *error)
+{
+    struct s3_credentials *to = ret_credentials;
+    to->ends = false;
+    if (access_key.size == 0 || secret.size == 0)
+        return error_set(error, HF_INVALID, "an access key or its secret is missing");
+    if (!keep(to->access_key, sizeof to->access_key, access_key) ||
+        !keep(to->secret, sizeof to->secret, secret) ||
+        !keep(to->token, sizeof to->token, token))
+        return error_set(error, HF_INVALID,
+                         "the access key, secret or token is too long, or has blanks in it");
+    return error_clear(error);
+}
+
+static enum hf_status keep_end(struct view expiration, struct s3_credentials *credentials,
+                               struct error *error)
+{
+    if (expiration.size == 0)
+        return error_clear(error);
+    if (parse_time(expiration, &credentials->expires, error) != HF_OK) {
+        error_prefix(error, "expiration of the credentials");
+        return error->status;
+    }
+    credentials->ends = true;
+    return HF_OK;
+}
+
+/* ---- Profiles ------------------------------------------------------------------------ */
+
+static struct view trimmed(struct view text)
+{
+    while (text.size > 0 && strchr(" \t\r", text.data[0]))
+        text = view_from(text, 1);
+    while (text.size > 0 && strchr(" \t\r", text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+/* "[name]" or "[profile name]" */
+static bool is_section(struct view line, struct view *ret_name)
+{
+    if (line.size < 2 || line.data[0] != '[')
+        return false;
+    struct view name = view_from(line, 1);
+    name = trimmed(view_first(name, view_find(name, ']')));
+    if (view_starts_with(name, VIEW("profile ")) || view_starts_with(name, VIEW("profile\t")))
+        name = trimmed(view_from(name, 8));
+    *ret_name = name;
+    return true;
+}
+
+/* The value of a name in a profile, data NULL when it is not there. Lines that are set in
+ * belong to a nested setting and are passed over; the last one of equal names counts. */
+static struct view find_value(struct view text, struct view profile, const char *wanted)
+{
+    struct view found = { NULL, 0 };
+    bool inside = false;
+    while (text.size > 0) {
+        struct view line = view_cut(&text, '\n');
+        struct view name;
+        if (line.size == 0 || strchr(" \t#;", line.data[0]))
+            continue;
+        if (is_section(line, &name)) {
+            inside = view_equal(name, profile);
+            continue;
+        }
+        struct view value = line;
+        name = trimmed(view_cut(&value, '='));
+        if (inside && view_equal(name, view_of(wanted)))
+            found = trimmed(value);
+    }
+    return found;
+}
+
+bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
+                  size_t size)
+{
+    struct view value = find_value(text, profile, name);
+    return value.size > 0 && keep(ret_value, size, value);
+}
+
+enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
+                                       struct s3_credentials *ret_credentials,
+                                       struct error *error)
+{
+    struct view access_key = find_value(text, profile, "aws_access_key_id");
+    struct view secret = find_value(text, profile, "aws_secret_access_key");
+    struct view token = find_value(text, profile, "aws_session_token");
+    if (!access_key.data && !secret.data)
+        return error_set(error, HF_NOT_FOUND, "profile '%.*s' has no keys",
+                         VIEW_ARGS(view_first(profile, 60)));
+    return keep_all(access_key, secret, token, ret_credentials, error);
+}
+
+/* ---- Answers of endpoints ------------------------------------------------------------ */
+
+/* Takes a string member into `to`; anything but a string, null say, counts as not there. */
+static void take_text(struct json_reader *reader, struct buffer *to)
+{
+    struct view raw;
+    buffer_clear(to);
+    if (json_peek(reader) == JSON_KIND_STRING)
+        json_take_string(reader, to);
+    else
+        json_skip(reader, &raw);
+}
+
+struct endpoint_answer {
+    struct buffer code, access_key, secret, token, expiration;
+};
+
+static bool read_answer(struct view text, struct endpoint_answer *answer)
+{
+    const struct {
+        struct view name;
+        struct buffer *to;
+    } members[] = {
+        { VIEW("Code"), &answer->code },
+        { VIEW("AccessKeyId"), &answer->access_key },
+        { VIEW("SecretAccessKey"), &answer->secret },
+        { VIEW("Token"), &answer->token },
+        { VIEW("Expiration"), &answer->expiration },
+    };
+    struct json_reader reader = json_read(text);
+    struct view name, raw;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        size_t i = 0;
+        while (i < 5 && !view_equal(name, members[i].name))
+            i++;
+        if (i < 5)
+            take_text(&reader, members[i].to);
+        else
+            json_skip(&reader, &raw);
+    }
+    return json_end(&reader);
+}
+
+static void release_answer(struct endpoint_answer *answer)
+{
+    struct buffer *all[] = { &answer->code, &answer->access_key, &answer->secret,
+                             &answer->token, &answer->expiration };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i]->data)
+            OPENSSL_cleanse(all[i]->data, all[i]->capacity);
+        buffer_release(all[i]);
+    }
+}
+
+enum hf_status s3_credentials_from_json(struct view text,
+                                        struct s3_credentials *ret_credentials,
+                                        struct error *error)
+{
+    struct endpoint_answer answer = {
+        BUFFER_INIT(256),          BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(S3_TOKEN_MAX),
+        BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(256),
+    };
+    bool read = read_answer(text, &answer);
+    struct view code = buffer_view(&answer.code);
+    if (!read)
+        error_set(error, HF_INVALID, "the endpoint's answer is not a JSON object");
+    else if (code.size > 0 && !view_equal(code, VIEW("Success")))
+        error_set(error, HF_DENIED, "the endpoint answered '%.*s'",
+                  VIEW_ARGS(view_first(code, 60)));
+    else if (keep_all(buffer_view(&answer.access_key), buffer_view(&answer.secret),
+                      buffer_view(&answer.token), ret_credentials, error) == HF_OK)
+        keep_end(buffer_view(&answer.expiration), ret_credentials, error);
+    release_answer(&answer);
+    return error->status;
+}
+
+enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
+                                       struct error *error)
+{
+    struct s3_credentials *to = ret_credentials;
+    char expiration[64];
+    const struct s3_xml_field fields[] = {
+        { "AccessKeyId", to->access_key, sizeof to->access_key },
+        { "SecretAccessKey", to->secret, sizeof to->secret },
+        { "SessionToken", to->token, sizeof to->token },
+        { "Expiration", expiration, sizeof expiration },
+    };
+    if (s3_xml_fields(text, "AssumeRoleWithWebIdentityResponse", fields, 4, error) != HF_OK ||
+        keep_all(view_of(to->access_key), view_of(to->secret), view_of(to->token), to, error) !=
+            HF_OK)
+        return error->status;
+    return keep_end(view_of(expiration), to, error);
+}

@@ -1,0 +1,72 @@
+/* credentials.h: with which keys to sign: found in the customary places, kept, and fetched
+ * again before they end. Nothing here ever prints a secret. */
+#ifndef STORE_S3_CREDENTIALS_H
+#define STORE_S3_CREDENTIALS_H
+
+#include "store/store.h"
+
+#define S3_ACCESS_KEY_MAX 128
+#define S3_SECRET_MAX     256
+#define S3_TOKEN_MAX      (8 * KIB)
+
+struct s3_credentials {
+    char access_key[S3_ACCESS_KEY_MAX + 1];
+    char secret[S3_SECRET_MAX + 1];
+    char token[S3_TOKEN_MAX + 1]; /* empty: none */
+    bool ends;                    /* at `expires`, by the calendar */
+    struct wall_time expires;
+};
+
+/* Overwrites it. */
+void s3_credentials_wipe(struct s3_credentials *credentials);
+
+/* The texts the places are written in; pure, for tests and fuzzing. */
+
+/* Takes one profile out of a shared credentials or config file ("[name]" or "[profile name]",
+ * "key = value", "#" and ";" comments). NOT_FOUND when the profile has no keys there, INVALID
+ * when it has only half of a pair. */
+enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
+                                       struct s3_credentials *ret_credentials,
+                                       struct error *error);
+
+/* One value of a profile; false when it is not there or too long. */
+bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
+                  size_t size);
+
+/* The JSON of the container and instance endpoints. */
+enum hf_status s3_credentials_from_json(struct view text,
+                                        struct s3_credentials *ret_credentials,
+                                        struct error *error);
+
+/* The XML of AssumeRoleWithWebIdentity. */
+enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
+                                       struct error *error);
+
+/* Looks, in this order, at
+ *   the environment        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+ *   the shared files       AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, then
+ *                          AWS_CONFIG_FILE or ~/.aws/config; the profile is the one given,
+ *                          else AWS_PROFILE, else "default"
+ *   the container endpoint AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or ..._FULL_URI
+ *   the instance endpoint  version 2, unless AWS_EC2_METADATA_DISABLED is "true"
+ *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN
+ * and stays with the first that has keys. */
+struct s3_provider;
+
+enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
+                                const char *ca_file, struct s3_provider **ret_provider,
+                                struct error *error);
+void s3_provider_close(struct s3_provider *provider);
+
+/* A copy of what is valid now. One task fetches, the others wait for it or go on with what is
+ * still good. */
+enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
+                               struct s3_credentials *ret_credentials, struct error *error);
+
+/* The store has refused them: look again before the next use. */
+void s3_provider_distrust(struct s3_provider *provider);
+
+/* The region of the profile in the shared config file; false when it names none. */
+bool s3_region_of_profile(struct view profile, char *ret_region, size_t size);
+
+#endif

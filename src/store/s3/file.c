@@ -1,0 +1,357 @@
+/* file.c: putting a file: as one streamed put, or, when it is large and unconditional, in
+ * parts that go up side by side.
+ *
+ * Over TLS a body is not hashed for the signature: the channel protects it. Without TLS the
+ * signature must cover it, so the file is read twice; signing each piece as it is sent would
+ * change the bytes on the wire in a way that several stores do not understand. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "store/s3/inside.h"
+#include "store/s3/xml.h"
+#include "store/stream.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MULTIPART_BYTES_MIN (64 * (uint64_t)MIB)
+#define PART_BYTES_MIN      (16 * (uint64_t)MIB)
+#define PARTS_MAX           10000
+#define PARTS_AT_ONCE       8
+#define COMPLETE_BYTES_MAX  (4 * MIB)
+#define UPLOAD_ID_MAX       1024
+
+/* ---- The hash of a piece of a file --------------------------------------------------- */
+
+static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
+                                  const struct http_source *source, struct error *error)
+{
+    for (uint64_t done = 0; done < source->size;) {
+        uint64_t left = source->size - done;
+        size_t wanted = left < STREAM_PIECE ? (size_t)left : STREAM_PIECE;
+        size_t got;
+        if (file_read_at(source->fd, piece, wanted, source->offset + done, &got, error) !=
+            HF_OK)
+            return error->status;
+        if (got < wanted)
+            return error_set(error, HF_CORRUPT, "the file became shorter while it was read");
+        if (!EVP_DigestUpdate(context, piece, got))
+            return error_no_memory(error);
+        done += got;
+    }
+    return HF_OK;
+}
+
+static enum hf_status hash_file(const struct s3_store *s3, const struct http_source *source,
+                                char text[S3_HASH_TEXT_SIZE], struct error *error)
+{
+    if (s3->tls) {
+        snprintf(text, S3_HASH_TEXT_SIZE, "%s", S3_UNSIGNED_PAYLOAD);
+        return HF_OK;
+    }
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    char *piece = malloc(STREAM_PIECE);
+    unsigned char digest[SHA256_SIZE];
+    enum hf_status status = HF_OK;
+    if (!context || !piece || !EVP_DigestInit_ex(context, EVP_sha256(), NULL))
+        status = error_no_memory(error);
+    if (status == HF_OK)
+        status = hash_pieces(context, piece, source, error);
+    if (status == HF_OK && !EVP_DigestFinal_ex(context, digest, NULL))
+        status = error_no_memory(error);
+    if (status == HF_OK)
+        hex_encode(digest, sizeof digest, text);
+    free(piece);
+    EVP_MD_CTX_free(context);
+    return status;
+}
+
+/* ---- In parts ------------------------------------------------------------------------ */
+
+struct upload {
+    struct s3_store *s3;
+    struct put_call *call;
+    struct view key;
+    int fd;
+    uint64_t size;
+    uint64_t part_size;
+    size_t part_count;
+    struct etag *etags; /* of the parts */
+    char id[UPLOAD_ID_MAX + 1];
+    char mark[24]; /* in the object's metadata: by it we know it again */
+    const struct progress *progress;
+    struct {
+        struct env_mutex mutex; /* guards what stands beside it */
+        uint64_t done;
+        struct error error; /* of the first part that failed */
+    } shared;
+};
+
+/* How far one part is, as last told. */
+struct part_progress {
+    struct upload *upload;
+    uint64_t done;
+};
+
+static bool step_part(void *argument, uint64_t done, uint64_t total)
+{
+    struct part_progress *part = argument;
+    struct upload *upload = part->upload;
+    (void)total;
+    env_mutex_lock(&upload->shared.mutex);
+    upload->shared.done += done - part->done; /* a part that starts anew takes its bytes back */
+    part->done = done;
+    bool go_on = upload->shared.error.status == HF_OK &&
+                 progress_step(upload->progress, upload->shared.done, upload->size,
+                               &upload->shared.error);
+    env_mutex_unlock(&upload->shared.mutex);
+    return go_on;
+}
+
+static void fail_upload(struct upload *upload, const struct error *error)
+{
+    env_mutex_lock(&upload->shared.mutex);
+    if (upload->shared.error.status == HF_OK)
+        upload->shared.error = *error;
+    env_mutex_unlock(&upload->shared.mutex);
+}
+
+static bool has_failed(struct upload *upload)
+{
+    env_mutex_lock(&upload->shared.mutex);
+    bool failed = upload->shared.error.status != HF_OK;
+    env_mutex_unlock(&upload->shared.mutex);
+    return failed;
+}
+
+static enum hf_status send_part(struct upload *upload, size_t index,
+                                const struct http_source *source, struct error *error)
+{
+    struct s3_store *s3 = upload->s3;
+    char number[24], hash[S3_HASH_TEXT_SIZE];
+    struct part_progress part = { upload, 0 };
+    struct progress progress = { step_part, &part };
+    if (hash_file(s3, source, hash, error) != HF_OK)
+        return error->status;
+    snprintf(number, sizeof number, "%zu", index + 1);
+    struct s3_request request = { .method = "PUT",
+                                  .key = upload->key,
+                                  .source = source,
+                                  .payload = hash,
+                                  .writes = true,
+                                  .repeatable = true,
+                                  .progress = &progress };
+    request.deadline =
+        s3_stream_deadline(s3, upload->call->deadline, source->size, &request.stall);
+    s3_add_parameter(&request, "partNumber", view_of(number));
+    s3_add_parameter(&request, "uploadId", view_of(upload->id));
+    struct http_reply reply;
+    if (s3_send(s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
+        reply.etag.size == 0)
+        error_set(error, HF_CORRUPT, "the store accepted a part but sent no ETag");
+    upload->etags[index] = reply.etag;
+    http_reply_release(&reply);
+    return error->status;
+}
+
+static void put_part(void *argument, size_t index)
+{
+    struct upload *upload = argument;
+    struct error error;
+    if (has_failed(upload))
+        return;
+    uint64_t offset = index * upload->part_size;
+    uint64_t left = upload->size - offset;
+    struct http_source source = { .fd = upload->fd,
+                                  .offset = offset,
+                                  .size = left < upload->part_size ? left : upload->part_size };
+    if (send_part(upload, index, &source, &error) != HF_OK) {
+        if (error.status == HF_UNSURE) /* of a part, which by itself changes nothing */
+            error.status = HF_UNAVAILABLE;
+        fail_upload(upload, &error);
+    }
+}
+
+static enum hf_status begin_upload(struct upload *upload)
+{
+    struct error *error = &upload->call->error;
+    const struct http_source nothing = { .fd = -1 };
+    struct s3_request request = { .method = "POST",
+                                  .key = upload->key,
+                                  .source = &nothing,
+                                  .writes = true,
+                                  .deadline = s3_deadline(upload->s3, upload->call->deadline) };
+    const struct s3_xml_field id = { "UploadId", upload->id, sizeof upload->id };
+    snprintf(upload->mark, sizeof upload->mark, "%016" PRIx64,
+             env_random_u64(upload->s3->base.env));
+    s3_add_parameter(&request, "uploads", VIEW(""));
+    s3_add_header(&request, HTTP_MARK_HEADER, view_of(upload->mark));
+    struct http_reply reply;
+    if (s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK &&
+        s3_xml_fields(buffer_view(&reply.body), "InitiateMultipartUploadResult", &id, 1,
+                      error) == HF_OK &&
+        (upload->id[0] == '\0' || strlen(upload->id) == UPLOAD_ID_MAX))
+        error_set(error, HF_CORRUPT, "the store began an upload without naming it");
+    http_reply_release(&reply);
+    if (error->status == HF_UNSURE) /* an upload that was only begun changes nothing */
+        error->status = HF_UNAVAILABLE;
+    return error->status;
+}
+
+static void abort_upload(struct upload *upload)
+{
+    struct s3_request request = { .method = "DELETE",
+                                  .key = upload->key,
+                                  .writes = true,
+                                  .deadline =
+                                      s3_deadline(upload->s3, (struct mono_time){ 0 }) };
+    s3_add_parameter(&request, "uploadId", view_of(upload->id));
+    struct http_reply reply;
+    struct error error;
+    s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &error);
+    http_reply_release(&reply);
+}
+
+static bool write_parts(const struct upload *upload, struct buffer *body)
+{
+    char space[S3_ETAG_SPACE];
+    buffer_append(body, VIEW("<CompleteMultipartUpload "
+                             "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"));
+    for (size_t i = 0; i < upload->part_count; i++) {
+        buffer_print(body, "<Part><PartNumber>%zu</PartNumber><ETag>", i + 1);
+        s3_xml_escape(body, s3_quoted(&upload->etags[i], space));
+        buffer_append(body, VIEW("</ETag></Part>"));
+    }
+    return buffer_append(body, VIEW("</CompleteMultipartUpload>"));
+}
+
+/* Ceph 16 does not tell the ETag of what it has put together, so it is asked for; the mark says
+ * whether the object is still the one that we put. */
+static enum hf_status ask_etag(struct upload *upload)
+{
+    struct put_call *call = upload->call;
+    struct s3_request request = { .method = "GET",
+                                  .key = upload->key,
+                                  .range = "bytes=0-0",
+                                  .deadline = s3_deadline(upload->s3, call->deadline) };
+    struct http_reply reply;
+    enum hf_status status =
+        s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &call->error);
+    if (status == HF_OK && strcmp(reply.mark, upload->mark) == 0 && reply.etag.size > 0)
+        call->etag = reply.etag;
+    else
+        error_set(&call->error, HF_UNSURE,
+                  "the object was put, but somebody else may have replaced it since");
+    http_reply_release(&reply);
+    return call->error.status;
+}
+
+/* A 200 may still carry an error: the store answers before it is done. */
+static enum hf_status read_completion(struct upload *upload, const struct http_reply *reply)
+{
+    struct put_call *call = upload->call;
+    char text[ETAG_BYTES_MAX + 3];
+    const struct s3_xml_field etag = { "ETag", text, sizeof text };
+    struct view xml = buffer_view(&reply->body);
+    struct s3_error_body body;
+    if (s3_xml_error(xml, &body))
+        return error_set(&call->error, HF_UNSURE, "the store answered %s: %s", body.code,
+                         body.message);
+    if (s3_xml_fields(xml, "CompleteMultipartUploadResult", &etag, 1, &call->error) != HF_OK)
+        return call->error.status = HF_UNSURE;
+    struct view value = view_of(text);
+    if (value.size >= 2 && value.data[0] == '"' && value.data[value.size - 1] == '"')
+        value = (struct view){ value.data + 1, value.size - 2 };
+    return etag_set(&call->etag, value) ? HF_OK : ask_etag(upload);
+}
+
+static void finish_upload(struct upload *upload)
+{
+    struct put_call *call = upload->call;
+    struct buffer body = BUFFER_INIT(COMPLETE_BYTES_MAX);
+    char hash[S3_HASH_TEXT_SIZE];
+    if (!write_parts(upload, &body)) {
+        error_no_memory(&call->error);
+        buffer_release(&body);
+        return;
+    }
+    struct http_source source = { buffer_view(&body), -1, 0, body.size };
+    s3_payload_hash(source.bytes, hash);
+    struct s3_request request = {
+        .method = "POST", .key = upload->key, .source = &source, .payload = hash, .writes = true
+    };
+    request.deadline =
+        s3_stream_deadline(upload->s3, call->deadline, upload->size, &request.stall);
+    s3_add_parameter(&request, "uploadId", view_of(upload->id));
+    s3_add_header(&request, "content-type", VIEW("application/xml"));
+    struct http_reply reply;
+    if (s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &call->error) == HF_OK)
+        read_completion(upload, &reply);
+    call->stamp = s3_stamp(&reply);
+    http_reply_release(&reply);
+    buffer_release(&body);
+}
+
+static void put_in_parts(struct s3_store *s3, struct put_call *call, int fd, uint64_t size,
+                         const struct progress *progress)
+{
+    struct upload *upload = calloc(1, sizeof *upload);
+    uint64_t part_size = (size + PARTS_MAX - 1) / PARTS_MAX;
+    if (part_size < PART_BYTES_MIN)
+        part_size = PART_BYTES_MIN;
+    size_t count = (size_t)((size + part_size - 1) / part_size);
+    struct etag *etags = calloc(count, sizeof *etags);
+    char space[S3_KEY_SPACE];
+    if (!upload || !etags) {
+        error_no_memory(&call->error);
+        goto out;
+    }
+    *upload = (struct upload){ .s3 = s3,
+                               .call = call,
+                               .fd = fd,
+                               .size = size,
+                               .part_size = part_size,
+                               .part_count = count,
+                               .etags = etags,
+                               .progress = progress };
+    if (s3_key(s3, call->key, space, &upload->key, &call->error) != HF_OK ||
+        begin_upload(upload) != HF_OK)
+        goto out;
+    env_mutex_init(s3->base.env, &upload->shared.mutex);
+    size_t width = s3->connections < PARTS_AT_ONCE ? s3->connections : PARTS_AT_ONCE;
+    crew_run(&s3->crew, width, count, put_part, upload);
+    if (upload->shared.error.status == HF_OK)
+        finish_upload(upload);
+    else
+        call->error = upload->shared.error;
+    if (call->error.status != HF_OK && call->error.status != HF_UNSURE)
+        abort_upload(upload);
+    env_mutex_release(&upload->shared.mutex);
+out:
+    free(etags);
+    free(upload);
+}
+
+/* ---- Either way ---------------------------------------------------------------------- */
+
+void s3_put_file(struct store *store, struct put_call *call, int fd,
+                 const struct progress *progress)
+{
+    struct s3_store *s3 = s3_of(store);
+    struct http_source source = { .fd = fd };
+    char hash[S3_HASH_TEXT_SIZE];
+    if (file_size(fd, &source.size, &call->error) != HF_OK)
+        return;
+    bool conditional = call->condition.kind != CONDITION_ALWAYS;
+    if (source.size > (conditional ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
+        error_set(&call->error, conditional ? HF_UNSUPPORTED : HF_INVALID,
+                  "%" PRIu64 " bytes are too many for a put%s", source.size,
+                  conditional ? " with a condition: S3 takes 5 GiB at once" : "");
+        return;
+    }
+    if (!conditional && source.size > MULTIPART_BYTES_MIN)
+        put_in_parts(s3, call, fd, source.size, progress);
+    else if (hash_file(s3, &source, hash, &call->error) == HF_OK)
+        s3_put_source(s3, call, &source, hash, /* md5 */ NULL, progress);
+}

@@ -1,0 +1,181 @@
+/* get.c: reading objects, into memory or into a file, whole or in part. A body that breaks
+ * off is asked for again: in memory from its start, in a file from where it broke off, and then
+ * only if the object is still the same. */
+#include "store/s3/inside.h"
+#include "store/stream.h"
+#include "store/toolkit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct reading {
+    struct get_call *call;
+    int fd;           /* -1: into call->body */
+    size_t body_size; /* of call->body before we began */
+    uint64_t arrived;
+    bool begun;   /* the reply has been looked at */
+    bool refused; /* by us: call->error says why */
+    char range[64];
+    char match[S3_ETAG_SPACE];
+    char none_match[S3_ETAG_SPACE];
+};
+
+static enum hf_status look_at_reply(struct reading *reading, const struct http_reply *reply)
+{
+    struct get_call *call = reading->call;
+    if (reply->etag.size == 0)
+        return error_set(&call->error, HF_CORRUPT, "the store sent an object without an ETag");
+    if (!reply->has_length && !reply->chunked)
+        return error_set(&call->error, HF_CORRUPT, "the store sent an object without a length");
+    if (reading->range[0] && reply->status != 206)
+        return error_set(&call->error, HF_UNSUPPORTED, "the store ignores ranges");
+    if (reading->arrived > 0 && !etag_equal(&reply->etag, &call->info.etag))
+        return error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
+    call->info = (struct object_info){
+        .etag = reply->etag,
+        .size = reply->has_range ? reply->range_total : reply->length,
+        .modified = reply->modified,
+    };
+    return error_clear(&call->error);
+}
+
+static bool begin_body(struct reading *reading, const struct http_reply *reply)
+{
+    if (!reading->begun)
+        reading->refused = look_at_reply(reading, reply) != HF_OK;
+    reading->begun = true;
+    return !reading->refused;
+}
+
+static bool take_bytes(void *argument, const struct http_reply *reply, struct view bytes)
+{
+    struct reading *reading = argument;
+    struct get_call *call = reading->call;
+    if (!begin_body(reading, reply))
+        return false;
+    enum hf_status status =
+        reading->fd < 0 ? get_append(call, bytes)
+                        : file_write_at(reading->fd, bytes, reading->arrived, &call->error);
+    reading->refused = status != HF_OK;
+    reading->arrived += bytes.size;
+    return status == HF_OK;
+}
+
+/* Fills in what is to be asked next, given what has arrived already. */
+static void ask_range(struct reading *reading, struct s3_request *request)
+{
+    const struct get_call *call = reading->call;
+    uint64_t from = call->offset + reading->arrived;
+    reading->range[0] = '\0';
+    if (call->length > 0)
+        snprintf(reading->range, sizeof reading->range, "bytes=%" PRIu64 "-%" PRIu64, from,
+                 call->offset + call->length - 1);
+    else if (from > 0)
+        snprintf(reading->range, sizeof reading->range, "bytes=%" PRIu64 "-", from);
+    request->range = reading->range[0] ? reading->range : NULL;
+    request->progress_base = reading->arrived;
+    reading->begun = false;
+}
+
+static bool read_again(void *argument, struct s3_request *request)
+{
+    struct reading *reading = argument;
+    struct get_call *call = reading->call;
+    if (reading->fd < 0) {
+        call->body->size = reading->body_size;
+        reading->arrived = 0;
+    }
+    ask_range(reading, request);
+    if (reading->arrived == 0)
+        return true;
+    /* The rest must be of the same object. */
+    request->header_count = 0;
+    request->condition = CONDITION_MATCH;
+    s3_add_header(request, "if-match", s3_quoted(&call->info.etag, reading->match));
+    if (request->progress_total == 0)
+        request->progress_total = call->info.size - call->offset;
+    return true;
+}
+
+static enum hf_status ask(struct s3_store *s3, struct reading *reading,
+                          struct s3_request *request)
+{
+    struct get_call *call = reading->call;
+    struct http_reply reply;
+    struct error error;
+    ask_range(reading, request);
+    enum hf_status status = s3_send(s3, request, read_again, reading, &reply, &error);
+    call->stamp = s3_stamp(&reply);
+    if (status == HF_OK)
+        begin_body(reading, &reply); /* there may have been nothing to take */
+    else if (!reading->refused)
+        call->error = error;
+    if (status == HF_OK && !reading->refused && !reply.has_length && !reply.has_range)
+        call->info.size = reading->arrived;
+    if (status == HF_NOT_MODIFIED)
+        call->info.etag = reply.etag.size > 0 ? reply.etag : call->none_match;
+    http_reply_release(&reply);
+    return call->error.status;
+}
+
+static void read_object(struct s3_store *s3, struct reading *reading,
+                        const struct progress *progress)
+{
+    struct get_call *call = reading->call;
+    char space[S3_KEY_SPACE];
+    struct s3_request request = { .method = "GET", .progress = progress };
+    if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK)
+        return;
+    uint64_t most = reading->fd < 0 ? call->body->max : OBJECT_BYTES_MAX;
+    request.deadline = s3_stream_deadline(s3, call->deadline, most, &request.stall);
+    request.sink = (struct http_sink){ take_bytes, reading };
+    if (call->match.size > 0) {
+        request.condition = CONDITION_MATCH;
+        s3_add_header(&request, "if-match", s3_quoted(&call->match, reading->match));
+    }
+    if (call->none_match.size > 0)
+        s3_add_header(&request, "if-none-match",
+                      s3_quoted(&call->none_match, reading->none_match));
+    enum hf_status status = ask(s3, reading, &request);
+    if (status == HF_NOT_FOUND && call->match.size > 0)
+        error_set(&call->error, HF_NOT_FOUND, "no such object");
+    /* No range of an empty object can be satisfied, not even the one from its start. */
+    if (status == HF_INVALID && call->offset == 0 && call->length > 0 && !reading->refused) {
+        uint64_t length = call->length;
+        call->length = 0;
+        ask(s3, reading, &request);
+        call->length = length;
+    }
+}
+
+/* ---- Many ---------------------------------------------------------------------------- */
+
+struct get_batch {
+    struct s3_store *s3;
+    struct get_call *calls;
+};
+
+static void get_one(void *argument, size_t index)
+{
+    struct get_batch *batch = argument;
+    struct get_call *call = &batch->calls[index];
+    struct reading reading = { .call = call, .fd = -1, .body_size = call->body->size };
+    read_object(batch->s3, &reading, /* progress */ NULL);
+}
+
+void s3_get(struct store *store, struct get_call *calls, size_t count)
+{
+    struct s3_store *s3 = s3_of(store);
+    struct get_batch batch = { s3, calls };
+    if (count == 1)
+        get_one(&batch, 0);
+    else
+        crew_run(&s3->crew, s3->connections, count, get_one, &batch);
+}
+
+void s3_get_file(struct store *store, struct get_call *call, int fd,
+                 const struct progress *progress)
+{
+    struct reading reading = { .call = call, .fd = fd };
+    read_object(s3_of(store), &reading, progress);
+}

@@ -1,0 +1,462 @@
+#include "store/s3/http.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+#include "store/stream.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* A connection idle for longer is not used again: servers close idle ones, and a request that
+ * crosses that close on its way has no answer. */
+#define IDLE_SECONDS_MAX 15L
+
+struct http_pool {
+    struct env *env;
+    struct http_options options;
+    char *ca_file;
+    struct {
+        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_cond freed;
+        CURL *idle[HTTP_CONNECTIONS_MAX]; /* the most recently used last: its connection is warm
+                                           */
+        size_t idle_count;
+        size_t made;
+    } shared;
+};
+
+/* What the callbacks of one request share. */
+struct transfer {
+    const struct http_request *request;
+    struct http_reply *reply;
+    uint64_t taken;   /* bytes of the source handed to libcurl */
+    uint64_t arrived; /* bytes given to the sink */
+    int begun;        /* how often a connection was ready to send */
+    bool body_cut;    /* the kept part of an error page is full */
+    size_t body_max;
+};
+
+/* ---- The pool ------------------------------------------------------------------------ */
+
+enum hf_status http_pool_open(struct env *env, const struct http_options *options,
+                              struct http_pool **ret_pool, struct error *error)
+{
+    check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_no_memory(error);
+    struct http_pool *pool = calloc(1, sizeof *pool);
+    char *ca_file = pool && options->ca_file ? strdup(options->ca_file) : NULL;
+    if (!pool || (options->ca_file && !ca_file)) {
+        free(pool);
+        curl_global_cleanup();
+        return error_no_memory(error);
+    }
+    pool->env = env;
+    pool->options = *options;
+    pool->options.ca_file = pool->ca_file = ca_file;
+    env_mutex_init(env, &pool->shared.mutex);
+    env_cond_init(env, &pool->shared.freed);
+    *ret_pool = pool;
+    return HF_OK;
+}
+
+void http_pool_close(struct http_pool *pool)
+{
+    if (!pool)
+        return;
+    check(pool->shared.idle_count == pool->shared.made);
+    for (size_t i = 0; i < pool->shared.idle_count; i++)
+        curl_easy_cleanup(pool->shared.idle[i]);
+    env_cond_release(&pool->shared.freed);
+    env_mutex_release(&pool->shared.mutex);
+    free(pool->ca_file);
+    free(pool);
+    curl_global_cleanup();
+}
+
+/* NULL, with a reason, when the deadline or the memory ends first. */
+static CURL *take_handle(struct http_pool *pool, struct mono_time deadline, struct error *error)
+{
+    CURL *handle = NULL;
+    bool in_time = true;
+    env_mutex_lock(&pool->shared.mutex);
+    while (pool->shared.idle_count == 0 && pool->shared.made == pool->options.connections &&
+           in_time)
+        in_time = env_cond_wait_until(&pool->shared.freed, &pool->shared.mutex, deadline);
+    bool make = pool->shared.idle_count == 0 && in_time;
+    if (pool->shared.idle_count > 0)
+        handle = pool->shared.idle[--pool->shared.idle_count];
+    else if (make)
+        pool->shared.made++;
+    env_mutex_unlock(&pool->shared.mutex);
+    if (handle)
+        return handle;
+    if (!make) {
+        error_set(error, HF_UNAVAILABLE, "all %zu connections are busy",
+                  pool->options.connections);
+        return NULL;
+    }
+    handle = curl_easy_init();
+    if (!handle) {
+        env_mutex_lock(&pool->shared.mutex);
+        pool->shared.made--;
+        env_cond_signal(&pool->shared.freed);
+        env_mutex_unlock(&pool->shared.mutex);
+        error_no_memory(error);
+    }
+    return handle;
+}
+
+static void give_handle(struct http_pool *pool, CURL *handle)
+{
+    env_mutex_lock(&pool->shared.mutex);
+    pool->shared.idle[pool->shared.idle_count++] = handle;
+    env_cond_signal(&pool->shared.freed);
+    env_mutex_unlock(&pool->shared.mutex);
+}
+
+/* ---- What libcurl calls -------------------------------------------------------------- */
+
+/* Did anything leave that could take effect? A body of which no byte was handed over cannot
+ * have; a request without body is all headers. */
+static bool may_have_left(const struct transfer *transfer)
+{
+    const struct http_source *source = transfer->request->source;
+    if (transfer->begun == 0)
+        return false;
+    return !source || source->size == 0 || transfer->taken > 0;
+}
+
+/* A connection is there and the request is about to go out. The second time means that libcurl
+ * wants to send again what it has sent before on a kept connection that was dead: harmless only
+ * while nothing that counts has left. */
+static int on_begin(void *argument, char *peer, char *local, int peer_port, int local_port)
+{
+    struct transfer *transfer = argument;
+    (void)peer;
+    (void)local;
+    (void)peer_port;
+    (void)local_port;
+    bool again = may_have_left(transfer);
+    transfer->begun++;
+    return again && !transfer->request->may_send_again ? CURL_PREREQFUNC_ABORT
+                                                       : CURL_PREREQFUNC_OK;
+}
+
+/* Rewinding a body is how libcurl begins to send it again. A body of which nothing was taken is
+ * at its start: libcurl asks for that too, when the request before this one ended so. */
+static int on_seek(void *argument, curl_off_t offset, int origin)
+{
+    struct transfer *transfer = argument;
+    if (offset != 0 || origin != SEEK_SET)
+        return CURL_SEEKFUNC_FAIL;
+    if (transfer->taken > 0 && !transfer->request->may_send_again)
+        return CURL_SEEKFUNC_FAIL;
+    transfer->taken = 0;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* The watcher is asked before a piece is handed over, so that a body which was stopped was
+ * never sent whole. */
+static size_t on_read(char *to, size_t size, size_t count, void *argument)
+{
+    struct transfer *transfer = argument;
+    const struct http_request *request = transfer->request;
+    const struct http_source *source = request->source;
+    uint64_t left = source->size - transfer->taken;
+    size_t wanted = left < size * count ? (size_t)left : size * count;
+    if (wanted == 0)
+        return 0;
+    uint64_t total = request->progress_total ? request->progress_total : source->size;
+    struct error *error = &transfer->reply->error;
+    if (!progress_step(request->progress, request->progress_base + transfer->taken + wanted,
+                       total, error))
+        return CURL_READFUNC_ABORT;
+    size_t got = wanted;
+    if (source->fd < 0)
+        memcpy(to, source->bytes.data + transfer->taken, wanted);
+    else if (file_read_at(source->fd, to, wanted, source->offset + transfer->taken, &got,
+                          error) != HF_OK)
+        return CURL_READFUNC_ABORT;
+    if (got < wanted) {
+        error_set(error, HF_CORRUPT, "the file became shorter while it was read");
+        return CURL_READFUNC_ABORT;
+    }
+    transfer->taken += got;
+    return got;
+}
+
+static size_t keep_body(struct transfer *transfer, struct view bytes, size_t max)
+{
+    struct buffer *body = &transfer->reply->body;
+    body->max = max;
+    size_t room = max - body->size;
+    if (buffer_append(body, view_first(bytes, room)) && bytes.size <= room)
+        return bytes.size;
+    transfer->body_cut = true;
+    return 0;
+}
+
+static size_t on_write(char *from, size_t size, size_t count, void *argument)
+{
+    struct transfer *transfer = argument;
+    const struct http_request *request = transfer->request;
+    struct http_reply *reply = transfer->reply;
+    struct view bytes = { from, size * count };
+    if (reply->status < 200 || reply->status > 299)
+        return keep_body(transfer, bytes, HTTP_ERROR_BODY_MAX);
+    if (!request->sink.write)
+        return keep_body(transfer, bytes, transfer->body_max);
+    if (!request->sink.write(request->sink.argument, reply, bytes)) {
+        if (reply->error.status == HF_OK)
+            error_set(&reply->error, HF_CANCELLED, "stopped");
+        return 0;
+    }
+    transfer->arrived += bytes.size;
+    uint64_t total = request->progress_total ? request->progress_total : reply->length;
+    if (!progress_step(request->progress, request->progress_base + transfer->arrived, total,
+                       &reply->error))
+        return 0;
+    return bytes.size;
+}
+
+/* ---- Headers of the reply ------------------------------------------------------------ */
+
+static struct view trimmed(struct view text)
+{
+    while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text = view_from(text, 1);
+    while (text.size > 0 && strchr(" \t\r\n", text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+static bool named(struct view name, const char *wanted)
+{
+    return name.size == strlen(wanted) && strncasecmp(name.data, wanted, name.size) == 0;
+}
+
+static bool read_date(struct view text, struct wall_time *ret_time)
+{
+    char date[64];
+    snprintf(date, sizeof date, "%.*s", VIEW_ARGS(view_first(text, sizeof date - 1)));
+    time_t seconds = curl_getdate(date, NULL);
+    if (seconds == (time_t)-1)
+        return false;
+    *ret_time = (struct wall_time){ (int64_t)seconds * 1000000 };
+    return true;
+}
+
+static struct view without_quotes(struct view text)
+{
+    if (text.size >= 2 && text.data[0] == '"' && text.data[text.size - 1] == '"')
+        return (struct view){ text.data + 1, text.size - 2 };
+    return text;
+}
+
+/* "bytes 0-9/1234" */
+static void read_range_total(struct http_reply *reply, struct view text)
+{
+    struct error error;
+    struct view total = view_from(text, view_find(text, '/') + 1);
+    reply->has_range = parse_u64(total, OBJECT_BYTES_MAX, &reply->range_total, &error) == HF_OK;
+}
+
+static void keep_text(char *to, size_t size, struct view value)
+{
+    snprintf(to, size, "%.*s", VIEW_ARGS(view_first(value, size - 1)));
+}
+
+static void keep_header(struct http_reply *reply, struct view name, struct view value)
+{
+    struct error error;
+    if (named(name, "etag"))
+        etag_set(&reply->etag, without_quotes(value));
+    else if (named(name, "date"))
+        reply->has_date = read_date(value, &reply->date);
+    else if (named(name, "age"))
+        reply->has_age = true;
+    else if (named(name, "last-modified"))
+        read_date(value, &reply->modified);
+    else if (named(name, "content-length"))
+        reply->has_length = parse_u64(value, OBJECT_BYTES_MAX, &reply->length, &error) == HF_OK;
+    else if (named(name, "transfer-encoding"))
+        reply->chunked = named(value, "chunked");
+    else if (named(name, "content-range"))
+        read_range_total(reply, value);
+    else if (named(name, "x-amz-bucket-region"))
+        keep_text(reply->region, sizeof reply->region, value);
+    else if (named(name, "location"))
+        keep_text(reply->location, sizeof reply->location, value);
+    else if (named(name, HTTP_MARK_HEADER))
+        keep_text(reply->mark, sizeof reply->mark, value);
+}
+
+static void forget_headers(struct http_reply *reply)
+{
+    reply->etag.size = 0;
+    reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
+    reply->chunked = reply->whole_headers = false;
+    reply->length = reply->range_total = 0;
+    reply->region[0] = reply->location[0] = reply->mark[0] = '\0';
+}
+
+/* Called for each line; a status line begins a new reply (after 100, or of a proxy). */
+static size_t on_header(char *from, size_t size, size_t count, void *argument)
+{
+    struct http_reply *reply = argument;
+    struct view line = { from, size * count };
+    if (view_starts_with(line, VIEW("HTTP/"))) {
+        forget_headers(reply);
+        struct view rest = line;
+        view_cut(&rest, ' ');
+        struct error error;
+        uint64_t status = 0;
+        parse_u64(view_first(rest, 3), 999, &status, &error);
+        reply->status = (int)status;
+        return line.size;
+    }
+    reply->whole_headers = trimmed(line).size == 0;
+    struct view value = line;
+    struct view name = view_cut(&value, ':');
+    keep_header(reply, trimmed(name), trimmed(value));
+    return line.size;
+}
+
+/* ---- One request --------------------------------------------------------------------- */
+
+static void set_common(CURL *handle, const struct http_pool *pool)
+{
+    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_SECONDS_MAX);
+    curl_easy_setopt(handle, CURLOPT_MAXCONNECTS, 2L);
+    curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(handle, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
+    curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 128L * 1024);
+    curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 128L * 1024);
+    if (pool->options.no_proxy)
+        curl_easy_setopt(handle, CURLOPT_NOPROXY, "*");
+    if (pool->options.ca_file)
+        curl_easy_setopt(handle, CURLOPT_CAINFO, pool->options.ca_file);
+}
+
+static void set_callbacks(CURL *handle, struct transfer *transfer)
+{
+    curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, on_begin);
+    curl_easy_setopt(handle, CURLOPT_PREREQDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(handle, CURLOPT_SEEKDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(handle, CURLOPT_READDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_write);
+    curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer->reply);
+}
+
+static void set_time_outs(CURL *handle, const struct http_pool *pool,
+                          const struct http_request *request, struct span left)
+{
+    long total_ms = left.us / 1000 > 0 ? (long)(left.us / 1000) : 1;
+    struct span connect = span_smaller(left, pool->options.connect_time_out);
+    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms);
+    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+                     connect.us / 1000 > 0 ? (long)(connect.us / 1000) : 1L);
+    if (request->stall.us <= 0)
+        return;
+    long seconds = (long)((request->stall.us + 999999) / 1000000);
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, seconds);
+}
+
+/* The nodes live in the caller's array and point at the caller's texts; libcurl only reads. */
+static struct curl_slist *link_headers(const struct http_request *request,
+                                       struct curl_slist *nodes)
+{
+    static char no_expect[] = "Expect:";
+    check(request->header_count <= HTTP_HEADERS_MAX);
+    nodes[0] = (struct curl_slist){ no_expect, NULL };
+    for (size_t i = 0; i < request->header_count; i++) {
+        nodes[i + 1] = (struct curl_slist){ (char *)(size_t)request->headers[i], NULL };
+        nodes[i].next = &nodes[i + 1];
+    }
+    return nodes;
+}
+
+static void set_method(CURL *handle, const struct http_request *request)
+{
+    curl_easy_setopt(handle, CURLOPT_URL, request->url);
+    if (request->source) {
+        curl_easy_setopt(handle, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->source->size);
+    }
+    curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+static void judge(struct transfer *transfer, CURLcode code, const char *detail)
+{
+    struct http_reply *reply = transfer->reply;
+    bool answered = code == CURLE_OK && reply->whole_headers; /* libcurl takes half of them */
+    if (code == CURLE_WRITE_ERROR && transfer->body_cut && reply->status >= 300)
+        answered = true;
+    if (code == CURLE_WRITE_ERROR && transfer->body_cut && !answered)
+        error_set(&reply->error, HF_CORRUPT, "the store sent more than was asked for");
+    if (answered && reply->status >= 100) {
+        reply->outcome = HTTP_ANSWERED;
+        return;
+    }
+    if (reply->error.status != HF_OK) {
+        reply->outcome = HTTP_STOPPED;
+        return;
+    }
+    reply->outcome = may_have_left(transfer) ? HTTP_NO_ANSWER : HTTP_NOT_SENT;
+    bool again = code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_SEND_FAIL_REWIND;
+    const char *why = code == CURLE_OK ? "the reply broke off in its headers"
+                      : detail[0]      ? detail
+                                       : curl_easy_strerror(code);
+    error_set(&reply->error, reply->outcome == HTTP_NO_ANSWER ? HF_UNSURE : HF_UNAVAILABLE,
+              "%s", again ? "the connection closed before an answer came" : why);
+}
+
+void http_reply_release(struct http_reply *reply)
+{
+    buffer_release(&reply->body);
+}
+
+void http_perform(struct http_pool *pool, const struct http_request *request, size_t body_max,
+                  struct http_reply *reply)
+{
+    *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT,
+                                  .body = BUFFER_INIT(HTTP_ERROR_BODY_MAX) };
+    CURL *handle = take_handle(pool, request->deadline, &reply->error);
+    if (!handle)
+        return;
+    struct transfer transfer = { .request = request, .reply = reply, .body_max = body_max };
+    struct curl_slist nodes[HTTP_HEADERS_MAX + 1];
+    char detail[CURL_ERROR_SIZE] = "";
+    set_common(handle, pool);
+    set_callbacks(handle, &transfer);
+    set_method(handle, request);
+    curl_easy_setopt(handle, CURLOPT_HTTPHEADER, link_headers(request, nodes));
+    curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail);
+    reply->sent = env_now(pool->env);
+    struct span left = mono_since(request->deadline, reply->sent);
+    if (left.us <= 0) {
+        error_set(&reply->error, HF_UNAVAILABLE, "no time was left to send the request");
+    } else {
+        set_time_outs(handle, pool, request, left);
+        CURLcode code = curl_easy_perform(handle);
+        reply->received = env_now(pool->env);
+        judge(&transfer, code, detail);
+    }
+    /* The handle outlives this frame; nothing of it may go on pointing here. */
+    curl_easy_reset(handle);
+    give_handle(pool, handle);
+}

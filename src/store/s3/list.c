@@ -1,0 +1,126 @@
+/* list.c: a page of names. The place to go on from is always named by us, as a key, so a
+ * listing needs nothing from the page before it; what comes back is checked to be in order,
+ * inside what was asked, and further on than before. */
+#include "store/s3/inside.h"
+#include "store/s3/xml.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PAGE_BYTES_MAX (8 * MIB)
+
+/* Pages that one call may need: the store may send fewer names than asked for. */
+#define PAGES_MAX 64
+
+/* Behind a group, "a/" say, stands no key that begins with "a/": the highest code point, put
+ * behind it, jumps over them all. */
+#define HIGHEST VIEW("\xf4\x8f\xbf\xbf")
+
+static bool is_group(const struct list_call *call, struct view name)
+{
+    return call->delimiter.size > 0 && name.size > call->prefix.size &&
+           name.data[name.size - 1] == call->delimiter.data[0];
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    return view_compare(((const struct list_entry *)a)->key,
+                        ((const struct list_entry *)b)->key);
+}
+
+/* Objects and groups come in two sequences; we want one. */
+static void sort_page(struct s3_page *page)
+{
+    for (size_t i = 1; i < page->count; i++)
+        if (view_compare(page->entries[i - 1].key, page->entries[i].key) > 0) {
+            qsort(page->entries, page->count, sizeof *page->entries, compare_entries);
+            return;
+        }
+}
+
+/* Asks for up to page->max names behind `after`. */
+static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, struct view after,
+                                 struct mono_time deadline, struct s3_page *page)
+{
+    char prefix_space[S3_KEY_SPACE], after_space[S3_KEY_SPACE + 8], max_keys[24];
+    struct s3_request request = { .method = "GET",
+                                  .deadline = deadline,
+                                  .body_max = PAGE_BYTES_MAX };
+    struct view prefix, start;
+    if (s3_key(s3, call->prefix, prefix_space, &prefix, &call->error) != HF_OK ||
+        s3_key(s3, after, after_space, &start, &call->error) != HF_OK)
+        return call->error.status;
+    if (is_group(call, after)) {
+        memcpy(after_space + start.size, HIGHEST.data, HIGHEST.size);
+        start = (struct view){ after_space, start.size + HIGHEST.size };
+    }
+    snprintf(max_keys, sizeof max_keys, "%zu", page->max);
+    s3_add_parameter(&request, "list-type", VIEW("2"));
+    s3_add_parameter(&request, "encoding-type", VIEW("url"));
+    s3_add_parameter(&request, "max-keys", view_of(max_keys));
+    if (prefix.size > 0)
+        s3_add_parameter(&request, "prefix", prefix);
+    if (after.size > 0 && view_compare(after, call->prefix) >= 0)
+        s3_add_parameter(&request, "start-after", start);
+    if (call->delimiter.size > 0)
+        s3_add_parameter(&request, "delimiter", call->delimiter);
+    struct http_reply reply;
+    if (s3_send(s3, &request, /* again */ NULL, NULL, &reply, &call->error) == HF_OK)
+        s3_xml_listing(buffer_view(&reply.body), page, &call->error);
+    call->stamp = s3_stamp(&reply);
+    http_reply_release(&reply);
+    return call->error.status;
+}
+
+/* Adds the names of a page that are new; *ret_added says how many. */
+static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
+                               struct s3_page *page, struct view after, size_t *ret_added)
+{
+    struct view own = { s3->prefix, s3->prefix_size };
+    size_t added = 0;
+    sort_page(page);
+    for (size_t i = 0; i < page->count; i++) {
+        struct list_entry entry = page->entries[i];
+        struct view name = view_from(entry.key, own.size);
+        if (!view_starts_with(entry.key, own) || !view_starts_with(name, call->prefix))
+            return error_set(&call->error, HF_CORRUPT,
+                             "the store listed a key outside of what was asked for");
+        if (name.size == 0 || view_compare(name, after) <= 0)
+            continue; /* the group we stand behind; the folder marker of our own prefix */
+        if (added > 0 && view_equal(name, call->entries[call->count - 1].key))
+            return error_set(&call->error, HF_CORRUPT, "the store listed a key twice");
+        entry.key = name;
+        call->entries[call->count++] = entry;
+        added++;
+    }
+    *ret_added = added;
+    return error_clear(&call->error);
+}
+
+void s3_list(struct store *store, struct list_call *call)
+{
+    struct s3_store *s3 = s3_of(store);
+    struct mono_time deadline = s3_deadline(s3, call->deadline);
+    struct view after = call->after;
+    struct s3_page page = { .arena = &call->arena };
+    page.entries = arena_take(&call->arena, call->max * sizeof *page.entries);
+    if (!page.entries) {
+        error_no_memory(&call->error);
+        return;
+    }
+    for (int pages = 0; pages < PAGES_MAX; pages++) {
+        size_t added = 0;
+        page.max = call->max - call->count;
+        if (fetch_page(s3, call, after, deadline, &page) != HF_OK ||
+            add_page(s3, call, &page, after, &added) != HF_OK)
+            return;
+        call->more = page.truncated && call->count == call->max;
+        if (!page.truncated || call->more)
+            return;
+        if (added == 0)
+            break;
+        after = call->entries[call->count - 1].key;
+    }
+    error_set(&call->error, HF_CORRUPT,
+              "the store says that its listing goes on, but it does not advance");
+}

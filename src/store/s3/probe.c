@@ -1,0 +1,178 @@
+/* probe.c: finding out what a bucket is like: how it wants ETags, and which of its settings
+ * a user should know of. */
+#include "store/probe.h"
+#include "base/check.h"
+#include "base/parse.h"
+#include "store/s3/inside.h"
+#include "store/s3/xml.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- The form of ETags --------------------------------------------------------------- */
+
+enum s3_etag_form s3_etag_form(struct store *store)
+{
+    struct s3_store *s3 = s3_of(store);
+    env_mutex_lock(&s3->shared.mutex);
+    enum s3_etag_form form = s3->shared.form;
+    env_mutex_unlock(&s3->shared.mutex);
+    return form;
+}
+
+void s3_set_etag_form(struct store *store, enum s3_etag_form form)
+{
+    struct s3_store *s3 = s3_of(store);
+    env_mutex_lock(&s3->shared.mutex);
+    s3->shared.form = form;
+    env_mutex_unlock(&s3->shared.mutex);
+}
+
+/* Writes the scratch object, with this value of If-Match if there is one. */
+static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct view if_match,
+                                  struct mono_time deadline, struct etag *ret_etag,
+                                  struct error *error)
+{
+    char text[40], hash[S3_HASH_TEXT_SIZE];
+    snprintf(text, sizeof text, "%016" PRIx64 "\n", env_random_u64(s3->base.env));
+    struct http_source source = { view_of(text), -1, 0, strlen(text) };
+    s3_payload_hash(source.bytes, hash);
+    struct s3_request request = { .method = "PUT",
+                                  .key = key,
+                                  .source = &source,
+                                  .payload = hash,
+                                  .writes = true,
+                                  .deadline = deadline };
+    if (if_match.size > 0) {
+        request.condition = CONDITION_MATCH;
+        s3_add_header(&request, "if-match", if_match);
+    }
+    struct http_reply reply;
+    if (s3_send(s3, &request, /* again */ NULL, NULL, &reply, error) == HF_OK) {
+        *ret_etag = reply.etag;
+        if (reply.etag.size == 0)
+            error_set(error, HF_UNSUPPORTED, "the store answers a put without an ETag");
+    }
+    http_reply_release(&reply);
+    return error->status;
+}
+
+/* A failure of the probe is never the failure of the caller's own write: that was not sent. */
+static enum hf_status explain(struct error *error)
+{
+    if (error->status == HF_CONFLICT || error->status == HF_NOT_FOUND)
+        return error_set(
+            error, HF_UNSUPPORTED,
+            "this store refuses If-Match with the ETag that it gave itself, quoted "
+            "and bare");
+    if (error->status == HF_UNSURE)
+        error->status = HF_UNAVAILABLE;
+    if (error->status != HF_OK)
+        error_prefix(error, "find out how the store wants ETags");
+    return error->status;
+}
+
+static enum hf_status seek_form(struct s3_store *s3, struct mono_time deadline,
+                                enum s3_etag_form *ret_form, struct error *error)
+{
+    char name[64], space[S3_KEY_SPACE], quoted[S3_ETAG_SPACE];
+    struct view key;
+    struct etag etag;
+    snprintf(name, sizeof name, ".holdfast/scratch-%016" PRIx64, env_random_u64(s3->base.env));
+    if (s3_key(s3, view_of(name), space, &key, error) != HF_OK ||
+        put_scratch(s3, key, VIEW(""), deadline, &etag, error) != HF_OK)
+        return explain(error);
+    *ret_form = S3_ETAG_QUOTED;
+    if (put_scratch(s3, key, s3_quoted(&etag, quoted), deadline, &etag, error) == HF_CONFLICT ||
+        error->status == HF_NOT_FOUND) {
+        *ret_form = S3_ETAG_BARE;
+        put_scratch(s3, key, etag_view(&etag), deadline, &etag, error);
+    }
+    struct delete_call removal = { .key = view_of(name), .deadline = deadline };
+    s3_remove(&s3->base, &removal, 1);
+    return explain(error);
+}
+
+/* One task seeks, the others wait for what it finds. */
+enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
+                                  struct error *error)
+{
+    struct s3_store *s3 = s3_of(store);
+    bool in_time = true;
+    env_mutex_lock(&s3->shared.mutex);
+    while (s3->shared.form == S3_ETAG_UNKNOWN && s3->shared.form_sought && in_time)
+        in_time = env_cond_wait_until(&s3->shared.form_found, &s3->shared.mutex, deadline);
+    bool ours = s3->shared.form == S3_ETAG_UNKNOWN && !s3->shared.form_sought;
+    bool known = s3->shared.form != S3_ETAG_UNKNOWN;
+    s3->shared.form_sought = s3->shared.form_sought || ours;
+    env_mutex_unlock(&s3->shared.mutex);
+    if (known)
+        return error_clear(error);
+    if (!ours)
+        return error_set(error, HF_UNAVAILABLE, "no time was left to send the request");
+    enum s3_etag_form form = S3_ETAG_UNKNOWN;
+    enum hf_status status = seek_form(s3, deadline, &form, error);
+    env_mutex_lock(&s3->shared.mutex);
+    if (status == HF_OK)
+        s3->shared.form = form;
+    s3->shared.form_sought = false;
+    env_cond_broadcast(&s3->shared.form_found);
+    env_mutex_unlock(&s3->shared.mutex);
+    return status;
+}
+
+/* ---- Settings of the bucket ---------------------------------------------------------- */
+
+struct setting {
+    const char *resource; /* of the bucket */
+    const char *root;     /* of its XML */
+    const char *what;
+    const char *warning; /* when it is switched on */
+};
+
+static const struct setting settings[] = {
+    { "versioning", "VersioningConfiguration", "versioning",
+      "the bucket keeps every version: what is deleted or overwritten stays, and costs, until "
+      "a rule removes it" },
+    { "lifecycle", "LifecycleConfiguration", "lifecycle rules",
+      "the bucket has lifecycle rules: see to it that none of them expires these objects" },
+    { "replication", "ReplicationConfiguration", "replication",
+      "the bucket is replicated: copies lag behind, so never run two fleets on both sides" },
+};
+
+/* A bucket without the setting answers 404 or an empty document; what we may not see counts as
+ * unknown, and is said. */
+static void inspect_setting(struct s3_store *s3, const struct setting *setting,
+                            struct probe_report *report)
+{
+    struct s3_request request = { .method = "GET",
+                                  .deadline = s3_deadline(s3, (struct mono_time){ 0 }) };
+    char text[64] = "";
+    const struct s3_xml_field status = { "Status", text, sizeof text };
+    struct http_reply reply;
+    struct error error;
+    s3_add_parameter(&request, setting->resource, VIEW(""));
+    s3_send(s3, &request, /* again */ NULL, NULL, &reply, &error);
+    if (error.status == HF_OK)
+        s3_xml_fields(buffer_view(&reply.body), setting->root, &status, 1, &error);
+    if (error.status == HF_OK && strcmp(text, "Enabled") == 0)
+        probe_note(report, setting->what, PROBE_WARNING, "%s", setting->warning);
+    else if (error.status == HF_OK || error.status == HF_NOT_FOUND)
+        probe_note(report, setting->what, PROBE_GOOD, "none");
+    else
+        probe_note(report, setting->what, PROBE_LACKING, "cannot be seen: %s", error.why);
+    http_reply_release(&reply);
+    report->requests++;
+}
+
+void s3_inspect(struct store *store, struct probe_report *report)
+{
+    struct s3_store *s3 = s3_of(store);
+    enum s3_etag_form form = s3_etag_form(store);
+    probe_note(report, "ETag form", PROBE_GOOD, "%s",
+               form == S3_ETAG_QUOTED ? "quoted"
+               : form == S3_ETAG_BARE ? "bare, without quotes"
+                                      : "not tried");
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        inspect_setting(s3, &settings[i], report);
+}

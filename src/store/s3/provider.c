@@ -1,0 +1,536 @@
+/* provider.c: the places where credentials are looked for, and keeping what was found. */
+#include "store/s3/credentials.h"
+#include "store/s3/http.h"
+#include "store/s3/sign.h"
+#include "store/s3/xml.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FILE_BYTES_MAX   (1 * MIB)
+#define ANSWER_BYTES_MAX (64 * KIB)
+
+/* Fetched anew this long before their end. */
+#define REFRESH_BEFORE SPAN_S(300)
+
+/* Between two looks that the store's refusals, or failing endpoints, ask for. */
+#define LOOK_AGAIN_AFTER SPAN_S(5)
+
+#define METADATA_TIME_OUT SPAN_S(2)
+#define IDENTITY_TIME_OUT SPAN_S(10)
+
+struct s3_provider {
+    struct env *env;
+    char *ca_file;
+    char profile[128]; /* empty: by the environment */
+    char region[64];
+    struct {
+        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_cond fetched;
+        bool fetching;
+        bool have;
+        bool distrusted;
+        struct mono_time looked_at;
+        struct s3_credentials credentials;
+    } shared;
+};
+
+/* ---- Small things -------------------------------------------------------------------- */
+
+/* A variable of the environment; NULL when it is not set or empty. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+static enum hf_status read_whole_file(const char *path, struct buffer *to, struct error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? error_set(error, HF_NOT_FOUND, "there is no %s", path)
+                   : error_from_errno(error, errno, path);
+    ssize_t got = 1;
+    while (got > 0) {
+        char piece[4096];
+        got = read(fd, piece, sizeof piece);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got > 0)
+            buffer_append(to, (struct view){ piece, (size_t)got });
+    }
+    int failed = got < 0 ? errno : 0;
+    close(fd);
+    if (failed)
+        return error_from_errno(error, failed, path);
+    return to->failed ? error_set(error, HF_INVALID, "%s is too large", path)
+                      : error_clear(error);
+}
+
+static void release_secret(struct buffer *buffer)
+{
+    if (buffer->data)
+        OPENSSL_cleanse(buffer->data, buffer->capacity);
+    buffer_release(buffer);
+}
+
+/* One request to an endpoint; OK only with a 2xx. The body of the answer is appended to `to`.
+ */
+static enum hf_status ask(struct s3_provider *provider, const struct http_request *asked,
+                          bool metadata, struct buffer *to, struct error *error)
+{
+    struct http_options options = { .connections = 1,
+                                    .connect_time_out = metadata ? SPAN_S(1) : SPAN_S(5),
+                                    .ca_file = provider->ca_file,
+                                    .no_proxy = metadata };
+    struct http_pool *pool;
+    if (http_pool_open(provider->env, &options, &pool, error) != HF_OK)
+        return error->status;
+    struct http_request request = *asked;
+    request.deadline =
+        mono_add(env_now(provider->env), metadata ? METADATA_TIME_OUT : IDENTITY_TIME_OUT);
+    struct http_reply reply;
+    http_perform(pool, &request, ANSWER_BYTES_MAX, &reply);
+    struct s3_error_body body;
+    if (reply.outcome != HTTP_ANSWERED)
+        error_set(error, HF_UNAVAILABLE, "%s", reply.error.why);
+    else if (reply.status < 200 || reply.status > 299)
+        error_set(error, reply.status >= 500 ? HF_UNAVAILABLE : HF_DENIED, "it answered %d %s",
+                  reply.status, s3_xml_error(buffer_view(&reply.body), &body) ? body.code : "");
+    else if (!buffer_append(to, buffer_view(&reply.body)))
+        error_no_memory(error);
+    else
+        error_clear(error);
+    release_secret(&reply.body);
+    http_pool_close(pool);
+    return error->status;
+}
+
+/* ---- The places: each OK, NOT_FOUND to look on, or a failure to stop at -------------- */
+
+static enum hf_status from_environment(struct s3_provider *provider,
+                                       struct s3_credentials *ret_credentials,
+                                       struct error *error)
+{
+    const char *access_key = variable("AWS_ACCESS_KEY_ID");
+    const char *secret = variable("AWS_SECRET_ACCESS_KEY");
+    const char *token = variable("AWS_SESSION_TOKEN");
+    (void)provider;
+    if (!access_key && !secret)
+        return error_set(error, HF_NOT_FOUND, "the environment has no keys");
+    if (!access_key || !secret)
+        return error_set(error, HF_INVALID, "%s is set but %s is not",
+                         access_key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                         access_key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
+    struct s3_credentials *to = ret_credentials;
+    if (strlen(access_key) > S3_ACCESS_KEY_MAX || strlen(secret) > S3_SECRET_MAX ||
+        (token && strlen(token) > S3_TOKEN_MAX) || strpbrk(access_key, " \r\n\t") ||
+        strpbrk(secret, " \r\n\t") || (token && strpbrk(token, " \r\n\t")))
+        return error_set(error, HF_INVALID,
+                         "the keys in the environment are too long, or have blanks in them");
+    snprintf(to->access_key, sizeof to->access_key, "%s", access_key);
+    snprintf(to->secret, sizeof to->secret, "%s", secret);
+    snprintf(to->token, sizeof to->token, "%s", token ? token : "");
+    to->ends = false;
+    return error_clear(error);
+}
+
+static bool shared_file_path(const char *name, const char *file, char *path, size_t size)
+{
+    const char *named = variable(name);
+    const char *home = variable("HOME");
+    if (!named && !home)
+        return false;
+    int length = named ? snprintf(path, size, "%s", named)
+                       : snprintf(path, size, "%s/.aws/%s", home, file);
+    return length > 0 && (size_t)length < size;
+}
+
+static struct view profile_name(struct view asked)
+{
+    const char *named = variable("AWS_PROFILE");
+    return asked.size > 0 ? asked : view_of(named ? named : "default");
+}
+
+static enum hf_status from_one_file(const char *path, struct view profile,
+                                    struct s3_credentials *ret_credentials, struct error *error)
+{
+    struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
+    if (read_whole_file(path, &text, error) == HF_OK &&
+        s3_credentials_from_ini(buffer_view(&text), profile, ret_credentials, error) ==
+            HF_INVALID)
+        error_prefix(error, "%s", path);
+    release_secret(&text);
+    return error->status;
+}
+
+static enum hf_status from_files(struct s3_provider *provider,
+                                 struct s3_credentials *ret_credentials, struct error *error)
+{
+    static const char *const files[][2] = {
+        { "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
+        { "AWS_CONFIG_FILE", "config" },
+    };
+    struct view profile = profile_name(view_of(provider->profile));
+    char path[4096];
+    for (size_t i = 0; i < 2; i++)
+        if (shared_file_path(files[i][0], files[i][1], path, sizeof path) &&
+            from_one_file(path, profile, ret_credentials, error) != HF_NOT_FOUND)
+            return error->status;
+    if (provider->profile[0] || variable("AWS_PROFILE"))
+        return error_set(
+            error, HF_INVALID,
+            "profile '%.*s' has no keys in the shared credentials and config files",
+            VIEW_ARGS(view_first(profile, 60)));
+    return error_set(error, HF_NOT_FOUND, "the shared files have no keys");
+}
+
+/* Without TLS only this machine and the link-local addresses of ECS and EKS may be asked. */
+static bool is_trusted_uri(const char *uri)
+{
+    static const char *const starts[] = { "https://",
+                                          "http://127.",
+                                          "http://localhost:",
+                                          "http://localhost/",
+                                          "http://[::1]",
+                                          "http://169.254.170.2/",
+                                          "http://169.254.170.2:",
+                                          "http://169.254.170.23/",
+                                          "http://169.254.170.23:",
+                                          "http://[fd00:ec2::23]" };
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (strncmp(uri, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The Authorization header of the container endpoint, from a file or a variable; empty: none.
+ */
+static enum hf_status container_token(char *line, size_t size, struct error *error)
+{
+    const char *path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    struct buffer text = BUFFER_INIT(S3_TOKEN_MAX);
+    line[0] = '\0';
+    if (path && read_whole_file(path, &text, error) != HF_OK)
+        error->status = HF_INVALID;
+    else
+        error_clear(error);
+    struct view value = path ? buffer_view(&text) : view_of(token ? token : "");
+    while (value.size > 0 && strchr("\r\n", value.data[value.size - 1]))
+        value.size--;
+    if (memchr(value.data, '\n', value.size) || memchr(value.data, '\r', value.size))
+        error_set(error, HF_INVALID, "the container's authorization token has a line break");
+    else if (value.size > 0)
+        snprintf(line, size, "Authorization: %.*s", VIEW_ARGS(value));
+    release_secret(&text);
+    return error->status;
+}
+
+static enum hf_status from_container(struct s3_provider *provider,
+                                     struct s3_credentials *ret_credentials,
+                                     struct error *error)
+{
+    const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    char uri[2048], line[S3_TOKEN_MAX + 32];
+    if (!relative && !full)
+        return error_set(error, HF_NOT_FOUND, "no container endpoint is set");
+    snprintf(uri, sizeof uri, "%s%s", relative ? "http://169.254.170.2" : "",
+             relative ? relative : full);
+    if (!is_trusted_uri(uri))
+        return error_set(
+            error, HF_INVALID,
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https, or on this machine");
+    if (container_token(line, sizeof line, error) != HF_OK)
+        return error->status;
+    const char *lines[] = { line };
+    struct http_request request = { .method = "GET",
+                                    .url = uri,
+                                    .headers = lines,
+                                    .header_count = line[0] ? 1 : 0,
+                                    .may_send_again = true };
+    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
+    if (ask(provider, &request, /* metadata */ true, &answer, error) == HF_OK)
+        s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
+    if (error->status != HF_OK)
+        error_prefix(error, "credentials from the container endpoint");
+    OPENSSL_cleanse(line, sizeof line);
+    release_secret(&answer);
+    return error->status;
+}
+
+/* One document of the instance endpoint, under the session's token. */
+static enum hf_status ask_instance(struct s3_provider *provider, const char *base,
+                                   const char *path, const char *token, struct buffer *answer,
+                                   struct error *error)
+{
+    char uri[1024], line[512];
+    snprintf(uri, sizeof uri, "%s/latest/meta-data/iam/security-credentials/%s", base, path);
+    snprintf(line, sizeof line, "X-aws-ec2-metadata-token: %s", token);
+    const char *lines[] = { line };
+    struct http_request request = {
+        .method = "GET", .url = uri, .headers = lines, .header_count = 1, .may_send_again = true
+    };
+    buffer_clear(answer);
+    return ask(provider, &request, /* metadata */ true, answer, error);
+}
+
+static bool to_word(struct buffer *answer, char *word, size_t size)
+{
+    struct view text = buffer_view(answer);
+    text = view_first(text, view_find(text, '\n'));
+    if (text.size == 0 || text.size >= size || memchr(text.data, '\r', text.size))
+        return false;
+    snprintf(word, size, "%.*s", VIEW_ARGS(text));
+    return true;
+}
+
+/* Where nobody answers there is no instance endpoint, and the next place has its turn. */
+static enum hf_status instance_session(struct s3_provider *provider, const char *base,
+                                       char *token, size_t size, struct error *error)
+{
+    static const char *const lines[] = { "X-aws-ec2-metadata-token-ttl-seconds: 21600" };
+    const struct http_source nothing = { .fd = -1 };
+    char uri[1024];
+    snprintf(uri, sizeof uri, "%s/latest/api/token", base);
+    struct http_request request = { .method = "PUT",
+                                    .url = uri,
+                                    .headers = lines,
+                                    .header_count = 1,
+                                    .source = &nothing,
+                                    .may_send_again = true };
+    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
+    if (ask(provider, &request, /* metadata */ true, &answer, error) != HF_OK)
+        error->status = HF_NOT_FOUND;
+    else if (!to_word(&answer, token, size))
+        error_set(error, HF_INVALID, "the instance endpoint sent an unusable token");
+    release_secret(&answer);
+    return error->status;
+}
+
+static enum hf_status from_instance(struct s3_provider *provider,
+                                    struct s3_credentials *ret_credentials, struct error *error)
+{
+    const char *disabled = variable("AWS_EC2_METADATA_DISABLED");
+    const char *named = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    char base[512], token[256], role[256];
+    if (disabled && strcmp(disabled, "true") == 0)
+        return error_set(error, HF_NOT_FOUND, "the instance endpoint is disabled");
+    snprintf(base, sizeof base, "%s", named ? named : "http://169.254.169.254");
+    while (base[0] && base[strlen(base) - 1] == '/')
+        base[strlen(base) - 1] = '\0';
+    if (instance_session(provider, base, token, sizeof token, error) != HF_OK)
+        return error->status;
+    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
+    if (ask_instance(provider, base, "", token, &answer, error) == HF_OK) {
+        if (!to_word(&answer, role, sizeof role))
+            error_set(error, HF_NOT_FOUND, "the instance has no role");
+        else if (ask_instance(provider, base, role, token, &answer, error) == HF_OK)
+            s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
+    } else if (error->status == HF_DENIED) {
+        error->status = HF_NOT_FOUND; /* an instance without a role answers 404 */
+    }
+    if (error->status != HF_OK)
+        error_prefix(error, "credentials from the instance endpoint");
+    OPENSSL_cleanse(token, sizeof token);
+    release_secret(&answer);
+    return error->status;
+}
+
+static bool identity_form(struct s3_provider *provider, struct view token, struct buffer *form)
+{
+    const char *session = variable("AWS_ROLE_SESSION_NAME");
+    const char *role = variable("AWS_ROLE_ARN");
+    char random[32];
+    snprintf(random, sizeof random, "holdfast-%llx",
+             (unsigned long long)env_random_u64(provider->env));
+    const struct s3_parameter parameters[] = {
+        { VIEW("Action"), VIEW("AssumeRoleWithWebIdentity") },
+        { VIEW("Version"), VIEW("2011-06-15") },
+        { VIEW("RoleArn"), view_of(role) },
+        { VIEW("RoleSessionName"), view_of(session ? session : random) },
+        { VIEW("WebIdentityToken"), token },
+    };
+    return s3_query(form, parameters, 5);
+}
+
+static enum hf_status from_web_identity(struct s3_provider *provider,
+                                        struct s3_credentials *ret_credentials,
+                                        struct error *error)
+{
+    const char *path = variable("AWS_WEB_IDENTITY_TOKEN_FILE");
+    const char *endpoint = variable("AWS_ENDPOINT_URL_STS");
+    static const char *const lines[] = { "Content-Type: application/x-www-form-urlencoded",
+                                         "Accept: application/xml" };
+    if (!path)
+        return error_set(error, HF_NOT_FOUND, "no web identity file is set");
+    if (!variable("AWS_ROLE_ARN"))
+        return error_set(error, HF_INVALID,
+                         "AWS_WEB_IDENTITY_TOKEN_FILE is set but AWS_ROLE_ARN is not");
+    char uri[1024];
+    snprintf(uri, sizeof uri, endpoint ? "%s" : "https://sts.%s.amazonaws.com/",
+             endpoint ? endpoint : provider->region);
+    struct buffer token = BUFFER_INIT(32 * KIB);
+    struct buffer form = BUFFER_INIT(128 * KIB);
+    struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
+    if (read_whole_file(path, &token, error) != HF_OK) {
+        error->status = HF_INVALID;
+    } else {
+        struct view text = buffer_view(&token);
+        text = view_first(text, view_find(text, '\n'));
+        bool ready = identity_form(provider, text, &form);
+        struct http_source source = { buffer_view(&form), -1, 0, form.size };
+        struct http_request request = {
+            .method = "POST", .url = uri, .headers = lines, .header_count = 2, .source = &source
+        };
+        if (!ready)
+            error_no_memory(error);
+        else if (ask(provider, &request, /* metadata */ false, &answer, error) == HF_OK)
+            s3_credentials_from_xml(buffer_view(&answer), ret_credentials, error);
+    }
+    if (error->status != HF_OK)
+        error_prefix(error, "credentials by web identity");
+    release_secret(&token);
+    release_secret(&form);
+    release_secret(&answer);
+    return error->status;
+}
+
+static enum hf_status look_everywhere(struct s3_provider *provider,
+                                      struct s3_credentials *ret_credentials,
+                                      struct error *error)
+{
+    static enum hf_status (*const places[])(struct s3_provider *, struct s3_credentials *,
+                                            struct error *) = {
+        from_environment, from_files, from_container, from_instance, from_web_identity,
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (places[i](provider, ret_credentials, error) != HF_NOT_FOUND)
+            return error->status;
+    return error_set(error, HF_DENIED,
+                     "no credentials were found: set AWS_ACCESS_KEY_ID and "
+                     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role");
+}
+
+/* ---- Keeping ------------------------------------------------------------------------- */
+
+enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
+                                const char *ca_file, struct s3_provider **ret_provider,
+                                struct error *error)
+{
+    struct s3_provider *provider = calloc(1, sizeof *provider);
+    char *ca_copy = provider && ca_file ? strdup(ca_file) : NULL;
+    if (!provider || (ca_file && !ca_copy)) {
+        free(provider);
+        return error_no_memory(error);
+    }
+    provider->env = env;
+    provider->ca_file = ca_copy;
+    snprintf(provider->profile, sizeof provider->profile, "%.*s",
+             VIEW_ARGS(view_first(profile, sizeof provider->profile - 1)));
+    snprintf(provider->region, sizeof provider->region, "%.*s",
+             VIEW_ARGS(view_first(region, sizeof provider->region - 1)));
+    env_mutex_init(env, &provider->shared.mutex);
+    env_cond_init(env, &provider->shared.fetched);
+    *ret_provider = provider;
+    return error_clear(error);
+}
+
+void s3_provider_close(struct s3_provider *provider)
+{
+    if (!provider)
+        return;
+    env_cond_release(&provider->shared.fetched);
+    env_mutex_release(&provider->shared.mutex);
+    free(provider->ca_file);
+    OPENSSL_cleanse(provider, sizeof *provider);
+    free(provider);
+}
+
+static bool good_for_locked(struct s3_provider *provider, struct span span)
+{
+    if (!provider->shared.have)
+        return false;
+    const struct s3_credentials *credentials = &provider->shared.credentials;
+    return !credentials->ends ||
+           wall_before(wall_add(env_wall(provider->env), span), credentials->expires);
+}
+
+static bool looked_just_now_locked(struct s3_provider *provider)
+{
+    struct mono_time again = mono_add(provider->shared.looked_at, LOOK_AGAIN_AFTER);
+    return provider->shared.looked_at.us != 0 && mono_before(env_now(provider->env), again);
+}
+
+/* Is what we have to be used as it is? Not when it ends soon or was refused, unless we have
+ * just looked, and it is still good. */
+static bool use_as_is_locked(struct s3_provider *provider)
+{
+    bool settled = !provider->shared.distrusted && good_for_locked(provider, REFRESH_BEFORE);
+    bool wait = provider->shared.fetching || looked_just_now_locked(provider);
+    return settled || (wait && good_for_locked(provider, SPAN_US(0)));
+}
+
+static void fetch_locked(struct s3_provider *provider, struct s3_credentials *space,
+                         struct error *error)
+{
+    provider->shared.fetching = true;
+    env_mutex_unlock(&provider->shared.mutex);
+    enum hf_status status = look_everywhere(provider, space, error);
+    env_mutex_lock(&provider->shared.mutex);
+    if (status == HF_OK) {
+        provider->shared.credentials = *space;
+        provider->shared.have = true;
+        provider->shared.distrusted = false;
+    }
+    provider->shared.looked_at = env_now(provider->env);
+    provider->shared.fetching = false;
+    env_cond_broadcast(&provider->shared.fetched);
+}
+
+enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
+                               struct s3_credentials *ret_credentials, struct error *error)
+{
+    bool in_time = true;
+    error_clear(error);
+    env_mutex_lock(&provider->shared.mutex);
+    while (!use_as_is_locked(provider) && provider->shared.fetching && in_time)
+        in_time =
+            env_cond_wait_until(&provider->shared.fetched, &provider->shared.mutex, deadline);
+    if (!use_as_is_locked(provider) && !provider->shared.fetching)
+        fetch_locked(provider, ret_credentials, error);
+    if (good_for_locked(provider, SPAN_US(0))) {
+        *ret_credentials = provider->shared.credentials;
+        error_clear(error);
+    } else if (error->status == HF_OK) {
+        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive in time");
+    }
+    env_mutex_unlock(&provider->shared.mutex);
+    return error->status;
+}
+
+void s3_provider_distrust(struct s3_provider *provider)
+{
+    env_mutex_lock(&provider->shared.mutex);
+    provider->shared.distrusted = true;
+    env_mutex_unlock(&provider->shared.mutex);
+}
+
+bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
+{
+    char path[4096];
+    struct error error;
+    struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
+    bool found =
+        shared_file_path("AWS_CONFIG_FILE", "config", path, sizeof path) &&
+        read_whole_file(path, &text, &error) == HF_OK &&
+        s3_ini_value(buffer_view(&text), profile_name(profile), "region", ret_region, size);
+    release_secret(&text);
+    return found;
+}

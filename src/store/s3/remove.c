@@ -1,0 +1,160 @@
+/* remove.c: deleting objects, one by one or many with one request. */
+#include "store/s3/inside.h"
+#include "store/s3/xml.h"
+
+#include <stdlib.h>
+
+/* 1,000 keys of 1,024 bytes, escaped at worst to six times that. */
+#define DELETE_BYTES_MAX (8 * MIB)
+
+static void remove_one(struct s3_store *s3, struct delete_call *call)
+{
+    char space[S3_KEY_SPACE], etag[S3_ETAG_SPACE];
+    struct s3_request request = { .method = "DELETE", .writes = true };
+    request.deadline = s3_deadline(s3, call->deadline);
+    if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK ||
+        s3_add_condition(s3, &request, &call->condition, etag, &call->error) != HF_OK)
+        return;
+    struct http_reply reply;
+    s3_send(s3, &request, /* again */ NULL, NULL, &reply, &call->error);
+    call->stamp = s3_stamp(&reply);
+    http_reply_release(&reply);
+    if (call->error.status == HF_NOT_FOUND && call->condition.kind == CONDITION_ALWAYS)
+        error_clear(&call->error);
+}
+
+/* ---- Many with one request ----------------------------------------------------------- */
+
+struct removal {
+    struct s3_store *s3;
+    struct delete_call *calls;
+    size_t count;
+    bool *together; /* for each call: it goes by the common request */
+};
+
+static void remove_failed(void *argument, struct view key, struct view code,
+                          struct view message)
+{
+    struct removal *removal = argument;
+    struct view own = { removal->s3->prefix, removal->s3->prefix_size };
+    if (!view_starts_with(key, own))
+        return;
+    struct view name = view_from(key, own.size);
+    for (size_t i = 0; i < removal->count; i++)
+        if (removal->together[i] && view_equal(removal->calls[i].key, name))
+            s3_judge_code(code, message, &removal->calls[i].error);
+}
+
+/* Marks what can go together; a key that XML or S3 cannot carry goes alone. */
+static size_t choose_together(struct removal *removal)
+{
+    size_t chosen = 0;
+    for (size_t i = 0; i < removal->count; i++) {
+        const struct delete_call *call = &removal->calls[i];
+        char space[S3_KEY_SPACE];
+        struct view key;
+        struct error error;
+        removal->together[i] = call->condition.kind == CONDITION_ALWAYS &&
+                               s3_xml_can_carry(call->key) &&
+                               s3_key(removal->s3, call->key, space, &key, &error) == HF_OK;
+        chosen += removal->together[i];
+    }
+    return chosen;
+}
+
+static bool write_body(const struct removal *removal, struct buffer *body)
+{
+    buffer_append(body, VIEW("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                             "<Quiet>true</Quiet>"));
+    for (size_t i = 0; i < removal->count; i++) {
+        if (!removal->together[i])
+            continue;
+        buffer_append(body, VIEW("<Object><Key>"));
+        s3_xml_escape(body, (struct view){ removal->s3->prefix, removal->s3->prefix_size });
+        s3_xml_escape(body, removal->calls[i].key);
+        buffer_append(body, VIEW("</Key></Object>"));
+    }
+    return buffer_append(body, VIEW("</Delete>"));
+}
+
+static struct mono_time earliest_deadline(const struct removal *removal)
+{
+    struct mono_time earliest = { 0 };
+    for (size_t i = 0; i < removal->count; i++) {
+        struct mono_time deadline = removal->calls[i].deadline;
+        if (deadline.us != 0 && (earliest.us == 0 || mono_before(deadline, earliest)))
+            earliest = deadline;
+    }
+    return s3_deadline(removal->s3, earliest);
+}
+
+static void answer_together(struct removal *removal, const struct error *error,
+                            struct store_stamp stamp)
+{
+    for (size_t i = 0; i < removal->count; i++)
+        if (removal->together[i]) {
+            removal->calls[i].error = *error;
+            removal->calls[i].stamp = stamp;
+        }
+}
+
+/* False when the store cannot do that, or we cannot ask for it: then one by one. */
+static bool remove_together(struct removal *removal)
+{
+    struct buffer body = BUFFER_INIT(DELETE_BYTES_MAX);
+    char md5[S3_MD5_TEXT_SIZE], hash[S3_HASH_TEXT_SIZE];
+    bool able = write_body(removal, &body) && s3_content_md5(buffer_view(&body), md5);
+    if (able) {
+        struct http_source source = { buffer_view(&body), -1, 0, body.size };
+        s3_payload_hash(source.bytes, hash);
+        struct s3_request request = { .method = "POST",
+                                      .source = &source,
+                                      .payload = hash,
+                                      .body_max = DELETE_BYTES_MAX,
+                                      .writes = true,
+                                      .deadline = earliest_deadline(removal) };
+        s3_add_parameter(&request, "delete", VIEW(""));
+        s3_add_header(&request, "content-md5", view_of(md5));
+        s3_add_header(&request, "content-type", VIEW("application/xml"));
+        struct http_reply reply;
+        struct error error;
+        enum hf_status status =
+            s3_send(removal->s3, &request, /* again */ NULL, NULL, &reply, &error);
+        able = status != HF_UNSUPPORTED && reply.status != 501 && reply.status != 405;
+        answer_together(removal, &error, s3_stamp(&reply));
+        if (status == HF_OK &&
+            s3_xml_deleted(buffer_view(&reply.body), remove_failed, removal, &error) != HF_OK) {
+            error.status = HF_UNSURE;
+            answer_together(removal, &error, s3_stamp(&reply));
+        }
+        http_reply_release(&reply);
+    }
+    buffer_release(&body);
+    return able;
+}
+
+static void remove_by_itself(void *argument, size_t index)
+{
+    struct removal *removal = argument;
+    if (!removal->together || !removal->together[index])
+        remove_one(removal->s3, &removal->calls[index]);
+}
+
+void s3_remove(struct store *store, struct delete_call *calls, size_t count)
+{
+    struct s3_store *s3 = s3_of(store);
+    if (count == 1) {
+        remove_one(s3, calls);
+        return;
+    }
+    struct removal removal = { s3, calls, count, calloc(count, sizeof(bool)) };
+    size_t chosen = removal.together ? choose_together(&removal) : 0;
+    if (chosen < 2 || !remove_together(&removal)) {
+        free(removal.together);
+        removal.together = NULL;
+        chosen = 0;
+    }
+    if (chosen < count)
+        crew_run(&s3->crew, s3->connections, count, remove_by_itself, &removal);
+    free(removal.together);
+}

@@ -1,0 +1,387 @@
+/* s3.c: objects in a bucket of S3, or of what speaks its language: opening by URL, keys and
+ * conditions as they go on the wire, and putting documents.
+ *
+ *     s3://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
+ *
+ * Keys live under PREFIX/. Without endpoint= the bucket is looked for at AWS. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "store/backends.h"
+#include "store/s3/inside.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CONNECTIONS_DEFAULT 32
+#define CONNECT_TIME_OUT    SPAN_S(10)
+
+/* ---- Keys ---------------------------------------------------------------------------- */
+
+/* The size of the UTF-8 character that `text` starts with, or 0. */
+static size_t utf8_size(struct view text)
+{
+    unsigned char first = (unsigned char)text.data[0];
+    size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 0 || size > text.size || first > 0xf4)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if (((unsigned char)text.data[i] & 0xc0) != 0x80)
+            return 0;
+    unsigned char second = size > 1 ? (unsigned char)text.data[1] : 0x80;
+    bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+    bool surrogate = first == 0xed && second >= 0xa0;
+    bool beyond = first == 0xf4 && second >= 0x90;
+    return overlong || surrogate || beyond ? 0 : size;
+}
+
+static bool is_text(struct view text)
+{
+    while (text.size > 0) {
+        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
+        if (size == 0)
+            return false;
+        text = view_from(text, size);
+    }
+    return true;
+}
+
+enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SPACE],
+                      struct view *ret_key, struct error *error)
+{
+    if (!is_text(key))
+        return error_set(error, HF_INVALID,
+                         "S3 takes only keys that are UTF-8 text without NUL");
+    if (s3->prefix_size + key.size > KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the prefix and the key have more than %d bytes",
+                         KEY_BYTES_MAX);
+    memcpy(space, s3->prefix, s3->prefix_size);
+    if (key.size > 0)
+        memcpy(space + s3->prefix_size, key.data, key.size);
+    *ret_key = (struct view){ space, s3->prefix_size + key.size };
+    return HF_OK;
+}
+
+/* ---- Conditions ---------------------------------------------------------------------- */
+
+struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE])
+{
+    struct view text = etag_view(etag);
+    if (view_find(text, '"') < text.size)
+        return text;
+    space[0] = '"';
+    memcpy(space + 1, text.data, text.size);
+    space[text.size + 1] = '"';
+    return (struct view){ space, text.size + 2 };
+}
+
+enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
+                                const struct condition *condition, char space[S3_ETAG_SPACE],
+                                struct error *error)
+{
+    request->condition = condition->kind;
+    if (condition->kind == CONDITION_ALWAYS)
+        return HF_OK;
+    if (condition->kind == CONDITION_ABSENT) {
+        s3_add_header(request, "if-none-match", VIEW("*"));
+        return HF_OK;
+    }
+    if (memchr(condition->etag.data, '\n', condition->etag.size) ||
+        memchr(condition->etag.data, '\r', condition->etag.size) ||
+        memchr(condition->etag.data, '\0', condition->etag.size))
+        return error_set(error, HF_INVALID, "this cannot be an ETag of S3");
+    if (s3_probe_etag_form(&s3->base, request->deadline, error) != HF_OK)
+        return error->status;
+    s3_add_header(request, "if-match",
+                  s3_etag_form(&s3->base) == S3_ETAG_BARE ? etag_view(&condition->etag)
+                                                          : s3_quoted(&condition->etag, space));
+    return HF_OK;
+}
+
+/* ---- Putting ------------------------------------------------------------------------- */
+
+void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http_source *source,
+                   const char *payload, const char *md5, const struct progress *progress)
+{
+    char space[S3_KEY_SPACE], etag[S3_ETAG_SPACE];
+    struct s3_request request = { .method = "PUT",
+                                  .source = source,
+                                  .payload = payload,
+                                  .writes = true,
+                                  .progress = progress };
+    request.deadline = s3_stream_deadline(s3, call->deadline, source->size, &request.stall);
+    if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK ||
+        s3_add_condition(s3, &request, &call->condition, etag, &call->error) != HF_OK)
+        return;
+    if (md5)
+        s3_add_header(&request, "content-md5", view_of(md5));
+    struct http_reply reply;
+    s3_send(s3, &request, /* again */ NULL, NULL, &reply, &call->error);
+    call->stamp = s3_stamp(&reply);
+    if (call->error.status == HF_OK) {
+        call->etag = reply.etag;
+        if (reply.etag.size == 0)
+            error_set(&call->error, HF_UNSURE, "the store accepted the put but sent no ETag");
+    }
+    http_reply_release(&reply);
+}
+
+struct put_batch {
+    struct s3_store *s3;
+    struct put_call *calls;
+};
+
+static void put_one(void *argument, size_t index)
+{
+    struct put_batch *batch = argument;
+    struct put_call *call = &batch->calls[index];
+    char hash[S3_HASH_TEXT_SIZE], md5[S3_MD5_TEXT_SIZE];
+    struct http_source source = { call->body, -1, 0, call->body.size };
+    s3_payload_hash(call->body, hash);
+    bool with_md5 = call->body.size <= S3_MD5_BYTES_MAX && s3_content_md5(call->body, md5);
+    s3_put_source(batch->s3, call, &source, hash, with_md5 ? md5 : NULL, /* progress */ NULL);
+}
+
+static void s3_put(struct store *store, struct put_call *calls, size_t count)
+{
+    struct s3_store *s3 = s3_of(store);
+    struct put_batch batch = { s3, calls };
+    if (count == 1)
+        put_one(&batch, 0);
+    else
+        crew_run(&s3->crew, s3->connections, count, put_one, &batch);
+}
+
+/* ---- Opening and closing ------------------------------------------------------------- */
+
+static void s3_close(struct store *store)
+{
+    struct s3_store *s3 = s3_of(store);
+    crew_release(&s3->crew);
+    http_pool_close(s3->pool);
+    s3_provider_close(s3->provider);
+    env_cond_release(&s3->shared.form_found);
+    env_mutex_release(&s3->shared.mutex);
+    OPENSSL_cleanse(&s3->shared, sizeof s3->shared);
+    free(s3);
+}
+
+static const struct store_ops s3_ops = {
+    .name = "s3",
+    .get = s3_get,
+    .put = s3_put,
+    .remove = s3_remove,
+    .list = s3_list,
+    .get_file = s3_get_file,
+    .put_file = s3_put_file,
+    .inspect = s3_inspect,
+    .close = s3_close,
+};
+
+bool s3_is(const struct store *store)
+{
+    return store->ops == &s3_ops;
+}
+
+static bool is_bucket_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_' || (c >= 'A' && c <= 'Z');
+}
+
+static enum hf_status set_names(struct s3_store *s3, const struct url *url, struct error *error)
+{
+    bool good = url->host.size >= 3 && url->host.size <= S3_BUCKET_MAX;
+    for (size_t i = 0; good && i < url->host.size; i++)
+        good = is_bucket_byte(url->host.data[i]);
+    if (!good)
+        return error_set(error, HF_INVALID,
+                         "write s3://BUCKET/PREFIX; a bucket has 3 to %d letters, digits, '-' "
+                         "and '.'",
+                         S3_BUCKET_MAX);
+    snprintf(s3->bucket, sizeof s3->bucket, "%.*s", VIEW_ARGS(url->host));
+    struct view prefix = view_from(url->path, 1);
+    bool open_ended = prefix.size > 0 && prefix.data[prefix.size - 1] != '/';
+    if (prefix.size + open_ended >= KEY_BYTES_MAX || !is_text(prefix))
+        return error_set(error, HF_INVALID, "the prefix is too long, or not UTF-8 text");
+    snprintf(s3->prefix, sizeof s3->prefix, "%.*s%s", VIEW_ARGS(prefix), open_ended ? "/" : "");
+    s3->prefix_size = prefix.size + open_ended;
+    return HF_OK;
+}
+
+/* The first of: the URL, two variables of the environment, the profile, AWS's own default. */
+static enum hf_status set_region(struct s3_store *s3, const struct url *url,
+                                 struct error *error)
+{
+    struct view region = url_parameter(url, "region");
+    const char *named = getenv("AWS_REGION");
+    if (!named || !named[0])
+        named = getenv("AWS_DEFAULT_REGION");
+    if (!region.data && named && named[0])
+        region = view_of(named);
+    char of_profile[S3_REGION_MAX + 1];
+    if (!region.data &&
+        s3_region_of_profile(url_parameter(url, "profile"), of_profile, sizeof of_profile))
+        region = view_of(of_profile);
+    if (!region.data)
+        region = VIEW("us-east-1");
+    bool good = region.size >= 1 && region.size <= S3_REGION_MAX;
+    for (size_t i = 0; good && i < region.size; i++)
+        good = is_bucket_byte(region.data[i]);
+    if (!good)
+        return error_set(error, HF_INVALID, "'%.*s' is not a region",
+                         VIEW_ARGS(view_first(region, 60)));
+    snprintf(s3->region, sizeof s3->region, "%.*s", VIEW_ARGS(region));
+    return HF_OK;
+}
+
+static bool is_host_byte(char c)
+{
+    return is_bucket_byte(c) || c == ':' || c == '[' || c == ']';
+}
+
+static struct view find_endpoint(const struct url *url)
+{
+    struct view endpoint = url_parameter(url, "endpoint");
+    const char *named = getenv("AWS_ENDPOINT_URL_S3");
+    if (!named || !named[0])
+        named = getenv("AWS_ENDPOINT_URL");
+    if (!endpoint.data && named && named[0])
+        endpoint = view_of(named);
+    return endpoint;
+}
+
+static bool strip_end(struct view *text, struct view end)
+{
+    if (text->size < end.size ||
+        memcmp(text->data + text->size - end.size, end.data, end.size) != 0)
+        return false;
+    text->size -= end.size;
+    return true;
+}
+
+/* Scheme and host as they will stand in the Host header: without the scheme's own port. */
+static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, bool in_host,
+                                   struct error *error)
+{
+    struct view endpoint = find_endpoint(url);
+    char aws[S3_HOST_MAX + 1];
+    if (!endpoint.data) {
+        snprintf(aws, sizeof aws, "https://s3.%s.amazonaws.com%s", s3->region,
+                 strncmp(s3->region, "cn-", 3) == 0 ? ".cn" : "");
+        endpoint = view_of(aws);
+    }
+    s3->tls = view_starts_with(endpoint, VIEW("https://"));
+    bool good = s3->tls || view_starts_with(endpoint, VIEW("http://"));
+    struct view host = view_from(endpoint, s3->tls ? 8 : 7);
+    strip_end(&host, VIEW("/"));
+    strip_end(&host, s3->tls ? VIEW(":443") : VIEW(":80"));
+    good = good && host.size > 0 && host.size + S3_BUCKET_MAX + 1 <= S3_HOST_MAX;
+    for (size_t i = 0; good && i < host.size; i++)
+        good = is_host_byte(host.data[i]);
+    if (!good)
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not an endpoint; write it like https://s3.example.com or "
+                         "http://127.0.0.1:7480",
+                         VIEW_ARGS(view_first(endpoint, 60)));
+    snprintf(s3->host, sizeof s3->host, "%s%s%.*s", in_host ? s3->bucket : "",
+             in_host ? "." : "", VIEW_ARGS(host));
+    snprintf(s3->origin, sizeof s3->origin, "%s://%s", s3->tls ? "https" : "http", s3->host);
+    snprintf(s3->root, sizeof s3->root, "%s%s", in_host ? "" : "/", in_host ? "" : s3->bucket);
+    return HF_OK;
+}
+
+/* In the host name unless another endpoint is given, or a dot in the bucket's name would not
+ * match the certificate. */
+static enum hf_status choose_style(const struct s3_store *s3, const struct url *url,
+                                   bool *ret_in_host, struct error *error)
+{
+    struct view style = url_parameter(url, "style");
+    *ret_in_host = !find_endpoint(url).data && !strchr(s3->bucket, '.');
+    if (!style.data)
+        return HF_OK;
+    *ret_in_host = view_equal(style, VIEW("host"));
+    if (!*ret_in_host && !view_equal(style, VIEW("path")))
+        return error_set(error, HF_INVALID, "style= is 'path' or 'host', not '%.*s'",
+                         VIEW_ARGS(view_first(style, 60)));
+    return HF_OK;
+}
+
+static enum hf_status set_limits(struct s3_store *s3, const struct url *url,
+                                 struct error *error)
+{
+    struct view connections = url_parameter(url, "connections");
+    struct view time_out = url_parameter(url, "timeout");
+    struct view etag = url_parameter(url, "etag");
+    uint64_t count = CONNECTIONS_DEFAULT;
+    s3->time_out = SPAN_MS(STORE_TIMEOUT_MS);
+    if (connections.data &&
+        (parse_u64(connections, HTTP_CONNECTIONS_MAX, &count, error) != HF_OK || count == 0))
+        return error_set(error, HF_INVALID, "connections= is a number from 1 to %d",
+                         HTTP_CONNECTIONS_MAX);
+    if (time_out.data && (parse_span(time_out, &s3->time_out, error) != HF_OK ||
+                          s3->time_out.us < 1000 || s3->time_out.us > SPAN_S(3600).us))
+        return error_set(error, HF_INVALID, "timeout= is a duration from 1ms to 1h, like 30s");
+    s3->connections = (size_t)count;
+    s3->shared.form = view_equal(etag, VIEW("quoted")) ? S3_ETAG_QUOTED
+                      : view_equal(etag, VIEW("bare")) ? S3_ETAG_BARE
+                                                       : S3_ETAG_UNKNOWN;
+    if (etag.data && s3->shared.form == S3_ETAG_UNKNOWN)
+        return error_set(error, HF_INVALID, "etag= is 'quoted' or 'bare'");
+    return HF_OK;
+}
+
+static enum hf_status open_parts(struct s3_store *s3, const struct url *url,
+                                 struct error *error)
+{
+    char ca_space[URL_BYTES_MAX + 1];
+    struct view ca = url_parameter(url, "ca");
+    const char *ca_file = getenv("AWS_CA_BUNDLE");
+    if (!ca_file || !ca_file[0])
+        ca_file = getenv("SSL_CERT_FILE");
+    if (ca.data) {
+        snprintf(ca_space, sizeof ca_space, "%.*s", VIEW_ARGS(ca));
+        ca_file = ca_space;
+    }
+    struct http_options options = {
+        .connections = s3->connections,
+        .connect_time_out = span_smaller(s3->time_out, CONNECT_TIME_OUT),
+        .ca_file = ca_file && ca_file[0] ? ca_file : NULL,
+    };
+    if (s3_provider_open(s3->base.env, url_parameter(url, "profile"), view_of(s3->region),
+                         options.ca_file, &s3->provider, error) != HF_OK)
+        return error->status;
+    if (http_pool_open(s3->base.env, &options, &s3->pool, error) != HF_OK)
+        s3_provider_close(s3->provider);
+    return error->status;
+}
+
+enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
+                             struct error *error)
+{
+    static const char *const parameters[] = { "endpoint",    "region",  "style",
+                                              "connections", "timeout", "ca",
+                                              "etag",        "profile", NULL };
+    error_clear(error);
+    if (url_only_parameters(url, parameters, error) != HF_OK)
+        return error->status;
+    struct s3_store *s3 = calloc(1, sizeof *s3);
+    if (!s3)
+        return error_no_memory(error);
+    s3->base = (struct store){ .ops = &s3_ops,
+                               .env = env,
+                               .traits = { .list_ordered = true, .clock = STORE_CLOCK_DATE } };
+    bool in_host;
+    if (set_names(s3, url, error) != HF_OK || set_region(s3, url, error) != HF_OK ||
+        choose_style(s3, url, &in_host, error) != HF_OK ||
+        set_endpoint(s3, url, in_host, error) != HF_OK || set_limits(s3, url, error) != HF_OK ||
+        open_parts(s3, url, error) != HF_OK) {
+        free(s3);
+        return error->status;
+    }
+    env_mutex_init(env, &s3->shared.mutex);
+    env_cond_init(env, &s3->shared.form_found);
+    crew_init(&s3->crew, env, s3->connections - 1);
+    *ret_store = &s3->base;
+    return HF_OK;
+}

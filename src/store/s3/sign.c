@@ -1,0 +1,232 @@
+#include "store/s3/sign.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#define CANONICAL_BYTES_MAX (64 * (size_t)1024)
+
+void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1])
+{
+    char full[TIME_TEXT_MAX];
+    time_text(now, full);
+    size_t size = 0;
+    for (const char *at = full; *at && *at != '.' && size < S3_DATE_SIZE - 1; at++)
+        if (*at != '-' && *at != ':')
+            text[size++] = *at;
+    text[size++] = 'Z';
+    text[size] = '\0';
+}
+
+/* ---- Encoding ------------------------------------------------------------------------ */
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+bool s3_encode(struct buffer *to, struct view text, bool keep_slash)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    if (!buffer_reserve(to, 3 * text.size))
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (is_unreserved(c) || (c == '/' && keep_slash)) {
+            to->data[to->size++] = c;
+            continue;
+        }
+        to->data[to->size++] = '%';
+        to->data[to->size++] = digits[(unsigned char)c >> 4];
+        to->data[to->size++] = digits[(unsigned char)c & 15];
+    }
+    return true;
+}
+
+static int compare_parameters(const struct s3_parameter *a, const struct s3_parameter *b)
+{
+    int order = view_compare(a->name, b->name);
+    return order ? order : view_compare(a->value, b->value);
+}
+
+bool s3_query(struct buffer *to, const struct s3_parameter *parameters, size_t count)
+{
+    struct s3_parameter sorted[S3_QUERY_PARAMETERS_MAX];
+    if (count > S3_QUERY_PARAMETERS_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && compare_parameters(&parameters[i], &sorted[at - 1]) < 0; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = parameters[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_byte(to, '&');
+        s3_encode(to, sorted[i].name, /* keep_slash */ false);
+        buffer_append_byte(to, '=');
+        s3_encode(to, sorted[i].value, /* keep_slash */ false);
+    }
+    return !to->failed;
+}
+
+/* ---- Hashing ------------------------------------------------------------------------- */
+
+static bool hmac(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
+{
+    unsigned int size = SHA256_SIZE;
+    return HMAC(EVP_sha256(), key.data, (int)key.size, (const unsigned char *)text.data,
+                text.size, ret_digest, &size) != NULL;
+}
+
+static struct view digest_view(const unsigned char digest[SHA256_SIZE])
+{
+    return (struct view){ (const char *)digest, SHA256_SIZE };
+}
+
+void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE])
+{
+    unsigned char digest[SHA256_SIZE];
+    sha256(body, digest);
+    hex_encode(digest, sizeof digest, text);
+}
+
+bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    const void *data = body.size ? body.data : "";
+    if (!EVP_Digest(data, body.size, digest, &size, EVP_md5(), NULL) || size != 16)
+        return false;
+    EVP_EncodeBlock((unsigned char *)text, digest, (int)size);
+    return true;
+}
+
+/* ---- Signing ------------------------------------------------------------------------- */
+
+bool s3_signing_key(struct view secret, struct view day, struct view region,
+                    struct view service, struct s3_signing_key *ret_key)
+{
+    char first[4 + 256] = "AWS4";
+    unsigned char *bytes = ret_key->bytes;
+    if (secret.size > sizeof first - 4)
+        return false;
+    memcpy(first + 4, secret.data, secret.size);
+    bool ok = hmac((struct view){ first, 4 + secret.size }, day, bytes) &&
+              hmac(digest_view(bytes), region, bytes) &&
+              hmac(digest_view(bytes), service, bytes) &&
+              hmac(digest_view(bytes), VIEW("aws4_request"), bytes);
+    OPENSSL_cleanse(first, sizeof first);
+    return ok;
+}
+
+static void sort_headers(const struct s3_signing *signing, struct s3_header *sorted)
+{
+    check(signing->header_count <= S3_SIGNED_HEADERS_MAX);
+    for (size_t i = 0; i < signing->header_count; i++) {
+        size_t at = i;
+        for (; at > 0 && view_compare(signing->headers[i].name, sorted[at - 1].name) < 0; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = signing->headers[i];
+    }
+}
+
+/* The value without spaces at its ends and with runs of spaces as one, as the rules want. */
+static void append_header_value(struct buffer *to, struct view value)
+{
+    bool pending = false;
+    size_t start = to->size;
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.data[i] == ' ' || value.data[i] == '\t') {
+            pending = true;
+            continue;
+        }
+        if (pending && to->size > start)
+            buffer_append_byte(to, ' ');
+        pending = false;
+        buffer_append_byte(to, value.data[i]);
+    }
+}
+
+static void append_header_names(struct buffer *to, const struct s3_header *sorted, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_byte(to, ';');
+        buffer_append(to, sorted[i].name);
+    }
+}
+
+bool s3_canonical_request(const struct s3_signing *signing, struct buffer *to)
+{
+    struct s3_header sorted[S3_SIGNED_HEADERS_MAX];
+    sort_headers(signing, sorted);
+    buffer_append(to, signing->method);
+    buffer_append_byte(to, '\n');
+    buffer_append(to, signing->path);
+    buffer_append_byte(to, '\n');
+    buffer_append(to, signing->query);
+    buffer_append_byte(to, '\n');
+    for (size_t i = 0; i < signing->header_count; i++) {
+        buffer_append(to, sorted[i].name);
+        buffer_append_byte(to, ':');
+        append_header_value(to, sorted[i].value);
+        buffer_append_byte(to, '\n');
+    }
+    buffer_append_byte(to, '\n');
+    append_header_names(to, sorted, signing->header_count);
+    buffer_append_byte(to, '\n');
+    return buffer_append(to, signing->payload);
+}
+
+static void append_scope(struct buffer *to, const struct s3_signing *signing)
+{
+    buffer_append(to, view_first(signing->date, S3_DAY_SIZE));
+    buffer_append_byte(to, '/');
+    buffer_append(to, signing->region);
+    buffer_append_byte(to, '/');
+    buffer_append(to, signing->service);
+    buffer_append(to, VIEW("/aws4_request"));
+}
+
+static bool string_to_sign(const struct s3_signing *signing, struct buffer *to)
+{
+    struct buffer canonical = BUFFER_INIT(CANONICAL_BYTES_MAX);
+    char hash[S3_HASH_TEXT_SIZE];
+    bool ok = buffer_reserve(&canonical, 2048) && s3_canonical_request(signing, &canonical);
+    s3_payload_hash(buffer_view(&canonical), hash);
+    buffer_release(&canonical);
+    buffer_append(to, VIEW("AWS4-HMAC-SHA256\n"));
+    buffer_append(to, signing->date);
+    buffer_append_byte(to, '\n');
+    append_scope(to, signing);
+    buffer_append_byte(to, '\n');
+    return buffer_append(to, view_of(hash)) && ok;
+}
+
+bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
+             struct buffer *to)
+{
+    struct s3_header sorted[S3_SIGNED_HEADERS_MAX];
+    struct buffer text = BUFFER_INIT(CANONICAL_BYTES_MAX);
+    unsigned char digest[SHA256_SIZE];
+    char signature[S3_HASH_TEXT_SIZE];
+    bool ok = buffer_reserve(&text, 512) && string_to_sign(signing, &text) &&
+              hmac(digest_view(key->bytes), buffer_view(&text), digest);
+    buffer_release(&text);
+    if (!ok)
+        return false;
+    hex_encode(digest, sizeof digest, signature);
+    sort_headers(signing, sorted);
+    buffer_append(to, VIEW("AWS4-HMAC-SHA256 Credential="));
+    buffer_append(to, signing->access_key);
+    buffer_append_byte(to, '/');
+    append_scope(to, signing);
+    buffer_append(to, VIEW(", SignedHeaders="));
+    append_header_names(to, sorted, signing->header_count);
+    buffer_append(to, VIEW(", Signature="));
+    return buffer_append(to, view_of(signature));
+}

@@ -1,0 +1,384 @@
+#include "store/s3/xml.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+
+#include <expat.h>
+#include <stdio.h>
+
+#define DEPTH_MAX    16
+#define NAME_MAX_    48
+#define TEXT_MAX     (16 * KIB) /* a key of 1,024 bytes is 3,072 encoded */
+#define ELEMENTS_MAX 100000
+
+/* A walk over one document: the path of open elements, and the text of the innermost. */
+struct walk {
+    XML_Parser parser;
+    char names[DEPTH_MAX][NAME_MAX_];
+    size_t depth;
+    size_t elements;
+    struct buffer text;
+    const char *why; /* set: stopped */
+    void (*opened)(struct walk *walk);
+    void (*closing)(struct walk *walk); /* the element on top of the path, with its text */
+    void *argument;
+};
+
+static void stop(struct walk *walk, const char *why)
+{
+    if (!walk->why)
+        walk->why = why;
+    XML_StopParser(walk->parser, XML_FALSE);
+}
+
+/* The name of the element `above` levels over the innermost; empty beyond the root. */
+static const char *name_above(const struct walk *walk, size_t above)
+{
+    return walk->depth > above ? walk->names[walk->depth - 1 - above] : "";
+}
+
+static bool stands_in(const struct walk *walk, const char *parent, const char *name)
+{
+    return strcmp(name_above(walk, 0), name) == 0 && strcmp(name_above(walk, 1), parent) == 0;
+}
+
+static void on_start(void *argument, const char *name, const char **attributes)
+{
+    struct walk *walk = argument;
+    (void)attributes;
+    if (walk->why)
+        return;
+    if (walk->depth == DEPTH_MAX || ++walk->elements > ELEMENTS_MAX) {
+        stop(walk, "it is nested too deeply or has too many elements");
+        return;
+    }
+    snprintf(walk->names[walk->depth++], NAME_MAX_, "%s", name);
+    buffer_clear(&walk->text);
+    if (walk->opened)
+        walk->opened(walk);
+}
+
+static void on_end(void *argument, const char *name)
+{
+    struct walk *walk = argument;
+    (void)name;
+    if (walk->why)
+        return;
+    check(walk->depth > 0);
+    walk->closing(walk);
+    walk->depth--;
+    buffer_clear(&walk->text);
+}
+
+static void on_text(void *argument, const char *text, int size)
+{
+    struct walk *walk = argument;
+    if (!walk->why && !buffer_append(&walk->text, (struct view){ text, (size_t)size }))
+        stop(walk, "a text in it is too long");
+}
+
+static void on_doctype(void *argument, const char *name, const char *system_id,
+                       const char *public_id, int internal)
+{
+    (void)name;
+    (void)system_id;
+    (void)public_id;
+    (void)internal;
+    stop(argument, "it has a DOCTYPE");
+}
+
+static enum hf_status walk_run(struct walk *walk, struct view xml, struct error *error)
+{
+    walk->parser = XML_ParserCreate(NULL);
+    if (!walk->parser)
+        return error_no_memory(error);
+    walk->text = BUFFER_INIT(TEXT_MAX);
+    XML_SetUserData(walk->parser, walk);
+    XML_SetElementHandler(walk->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(walk->parser, on_text);
+    XML_SetStartDoctypeDeclHandler(walk->parser, on_doctype);
+    /* While a long request is under way some stores send blanks to keep the line alive. */
+    while (xml.size > 0 && strchr(" \r\n\t", xml.data[0]))
+        xml = view_from(xml, 1);
+    enum XML_Status result = xml.size > BODY_BYTES_MAX
+                                 ? XML_STATUS_ERROR
+                                 : XML_Parse(walk->parser, xml.data, (int)xml.size, 1);
+    const char *why = walk->why;
+    if (!why && result != XML_STATUS_OK)
+        why = XML_ErrorString(XML_GetErrorCode(walk->parser));
+    buffer_release(&walk->text);
+    XML_ParserFree(walk->parser);
+    if (why)
+        return error_set(error, HF_CORRUPT, "the store sent unusable XML: %s", why);
+    return error_clear(error);
+}
+
+/* ---- Single texts -------------------------------------------------------------------- */
+
+struct field_search {
+    const char *root;
+    const struct s3_xml_field *fields;
+    size_t count;
+};
+
+static void check_root(struct walk *walk)
+{
+    const struct field_search *search = walk->argument;
+    if (walk->depth == 1 && strcmp(walk->names[0], search->root) != 0)
+        stop(walk, "it is not the kind of answer that was asked for");
+}
+
+static void keep_field(struct walk *walk)
+{
+    const struct field_search *search = walk->argument;
+    for (size_t i = 0; i < search->count; i++) {
+        const struct s3_xml_field *field = &search->fields[i];
+        if (field->text[0] == '\0' && strcmp(name_above(walk, 0), field->name) == 0)
+            snprintf(field->text, field->size, "%.*s", VIEW_ARGS(buffer_view(&walk->text)));
+    }
+}
+
+enum hf_status s3_xml_fields(struct view xml, const char *root,
+                             const struct s3_xml_field *fields, size_t count,
+                             struct error *error)
+{
+    struct field_search search = { root, fields, count };
+    struct walk walk = { .opened = check_root, .closing = keep_field, .argument = &search };
+    for (size_t i = 0; i < count; i++)
+        fields[i].text[0] = '\0';
+    return walk_run(&walk, xml, error);
+}
+
+bool s3_xml_error(struct view xml, struct s3_error_body *ret_body)
+{
+    struct s3_error_body *body = ret_body;
+    const struct s3_xml_field fields[] = {
+        { "Code", body->code, sizeof body->code },
+        { "Message", body->message, sizeof body->message },
+        { "Region", body->region, sizeof body->region },
+        { "Endpoint", body->endpoint, sizeof body->endpoint },
+        { "ServerTime", body->server_time, sizeof body->server_time },
+    };
+    *body = (struct s3_error_body){ 0 };
+    if (xml.size == 0)
+        return false;
+    struct error error;
+    bool good = s3_xml_fields(xml, "Error", fields, 5, &error) == HF_OK ||
+                s3_xml_fields(xml, "ErrorResponse", fields, 5, &error) == HF_OK;
+    if (!good || body->code[0] == '\0')
+        *body = (struct s3_error_body){ 0 };
+    return body->code[0] != '\0';
+}
+
+/* ---- Listings ------------------------------------------------------------------------ */
+
+struct listing {
+    struct s3_page *page;
+    bool encoded; /* names are percent-encoded; may stand behind them */
+    bool truncation_known;
+    struct list_entry entry;
+};
+
+static void listing_opened(struct walk *walk)
+{
+    struct listing *listing = walk->argument;
+    if (walk->depth == 1 && strcmp(walk->names[0], "ListBucketResult") != 0)
+        stop(walk, "it is not a listing");
+    if (walk->depth == 2)
+        listing->entry = (struct list_entry){ .key = { NULL, 0 } };
+}
+
+static void listing_add(struct walk *walk, bool is_prefix)
+{
+    struct listing *listing = walk->argument;
+    struct s3_page *page = listing->page;
+    if (!listing->entry.key.data || (!is_prefix && listing->entry.info.etag.size == 0))
+        stop(walk, "an entry lacks its key or its ETag");
+    else if (page->count == page->max)
+        stop(walk, "it has more entries than were asked for");
+    else {
+        page->entries[page->count] = listing->entry;
+        page->entries[page->count++].is_prefix = is_prefix;
+    }
+}
+
+static void listing_key(struct walk *walk)
+{
+    struct listing *listing = walk->argument;
+    listing->entry.key = arena_copy(listing->page->arena, buffer_view(&walk->text));
+    if (!listing->entry.key.data)
+        stop(walk, "out of memory");
+}
+
+static struct view without_quotes(struct view text)
+{
+    if (text.size >= 2 && text.data[0] == '"' && text.data[text.size - 1] == '"')
+        return (struct view){ text.data + 1, text.size - 2 };
+    return text;
+}
+
+static void listing_object_field(struct walk *walk)
+{
+    struct listing *listing = walk->argument;
+    struct object_info *info = &listing->entry.info;
+    struct view text = buffer_view(&walk->text);
+    const char *name = name_above(walk, 0);
+    struct error error;
+    bool good = true;
+    if (strcmp(name, "Key") == 0)
+        listing_key(walk);
+    else if (strcmp(name, "ETag") == 0)
+        good = etag_set(&info->etag, without_quotes(text));
+    else if (strcmp(name, "Size") == 0)
+        good = parse_u64(text, OBJECT_BYTES_MAX, &info->size, &error) == HF_OK;
+    else if (strcmp(name, "LastModified") == 0)
+        good = parse_time(text, &info->modified, &error) == HF_OK;
+    if (!good)
+        stop(walk, "an entry has an unreadable ETag, size or time");
+}
+
+static void listing_closing(struct walk *walk)
+{
+    struct listing *listing = walk->argument;
+    const char *name = name_above(walk, 0);
+    if (walk->depth == 3 && strcmp(name_above(walk, 1), "Contents") == 0)
+        listing_object_field(walk);
+    else if (walk->depth == 3 && stands_in(walk, "CommonPrefixes", "Prefix"))
+        listing_key(walk);
+    else if (walk->depth == 2 && strcmp(name, "Contents") == 0)
+        listing_add(walk, /* is_prefix */ false);
+    else if (walk->depth == 2 && strcmp(name, "CommonPrefixes") == 0)
+        listing_add(walk, /* is_prefix */ true);
+    else if (walk->depth == 2 && strcmp(name, "EncodingType") == 0)
+        listing->encoded = view_equal(buffer_view(&walk->text), VIEW("url"));
+    else if (walk->depth == 2 && strcmp(name, "IsTruncated") == 0) {
+        listing->page->truncated = view_equal(buffer_view(&walk->text), VIEW("true"));
+        listing->truncation_known = true;
+    }
+}
+
+/* Undoes form encoding ("+" is a space) in place. */
+static bool decode_key(struct view *key)
+{
+    char *to = (char *)(size_t)key->data;
+    size_t size = 0;
+    for (size_t i = 0; i < key->size; i++, size++) {
+        char c = key->data[i];
+        if (c == '%') {
+            int high = i + 2 < key->size ? hex_digit(key->data[i + 1]) : -1;
+            int low = i + 2 < key->size ? hex_digit(key->data[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        } else if (c == '+') {
+            c = ' ';
+        }
+        to[size] = c;
+    }
+    key->size = size;
+    return true;
+}
+
+enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct error *error)
+{
+    struct listing listing = { .page = page };
+    struct walk walk = { .opened = listing_opened,
+                         .closing = listing_closing,
+                         .argument = &listing };
+    page->count = 0;
+    page->truncated = false;
+    if (walk_run(&walk, xml, error) != HF_OK)
+        return error->status;
+    if (!listing.truncation_known)
+        return error_set(error, HF_CORRUPT,
+                         "the store sent a listing that does not say whether it is complete");
+    for (size_t i = 0; i < page->count; i++) {
+        struct view *key = &page->entries[i].key;
+        if ((listing.encoded && !decode_key(key)) || key->size == 0 ||
+            key->size > KEY_BYTES_MAX)
+            return error_set(error, HF_CORRUPT, "the store listed a key that cannot be one");
+    }
+    return error_clear(error);
+}
+
+/* ---- Multi-object delete ------------------------------------------------------------- */
+
+struct deletion {
+    s3_delete_failed *failed;
+    void *argument;
+    char key[KEY_BYTES_MAX + 1];
+    size_t key_size;
+    char code[64];
+    char message[120];
+};
+
+static void deletion_opened(struct walk *walk)
+{
+    struct deletion *deletion = walk->argument;
+    if (walk->depth == 1 && strcmp(walk->names[0], "DeleteResult") != 0)
+        stop(walk, "it is not the answer to a delete");
+    if (walk->depth == 2)
+        deletion->key_size = 0;
+}
+
+static void deletion_closing(struct walk *walk)
+{
+    struct deletion *deletion = walk->argument;
+    struct view text = buffer_view(&walk->text);
+    if (walk->depth == 3 && stands_in(walk, "Error", "Key")) {
+        if (text.size > KEY_BYTES_MAX) {
+            stop(walk, "a key in it is too long");
+            return;
+        }
+        memcpy(deletion->key, text.data, text.size);
+        deletion->key_size = text.size;
+    } else if (walk->depth == 3 && stands_in(walk, "Error", "Code")) {
+        snprintf(deletion->code, sizeof deletion->code, "%.*s", VIEW_ARGS(text));
+    } else if (walk->depth == 3 && stands_in(walk, "Error", "Message")) {
+        snprintf(deletion->message, sizeof deletion->message, "%.*s", VIEW_ARGS(text));
+    } else if (walk->depth == 2 && strcmp(name_above(walk, 0), "Error") == 0) {
+        deletion->failed(deletion->argument, (struct view){ deletion->key, deletion->key_size },
+                         view_of(deletion->code), view_of(deletion->message));
+        deletion->code[0] = deletion->message[0] = '\0';
+    }
+}
+
+enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *argument,
+                              struct error *error)
+{
+    struct deletion deletion = { .failed = failed, .argument = argument };
+    struct walk walk = { .opened = deletion_opened,
+                         .closing = deletion_closing,
+                         .argument = &deletion };
+    return walk_run(&walk, xml, error);
+}
+
+/* ---- Writing ------------------------------------------------------------------------- */
+
+bool s3_xml_escape(struct buffer *to, struct view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'' || c == '\r' ||
+            c == '\n' || c == '\t')
+            buffer_print(to, "&#%d;", c);
+        else
+            buffer_append_byte(to, c);
+    }
+    return !to->failed;
+}
+
+bool s3_xml_can_carry(struct view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if (c < 0x20 && c != '\t' && c != '\n' && c != '\r')
+            return false;
+        /* U+FFFE and U+FFFF: EF BF BE, EF BF BF */
+        if (c == 0xef && i + 2 < text.size && (unsigned char)text.data[i + 1] == 0xbf &&
+            (unsigned char)text.data[i + 2] >= 0xbe)
+            return false;
+    }
+    return true;
+}
