@@ -4,7 +4,6 @@
 #include "base/check.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdalign.h>
 #include <stdarg.h>
@@ -113,12 +112,6 @@ void heap_drop(struct heap *heap)
         __real_free(block);
     }
     check(heap->count == 0 && heap->bytes == 0);
-}
-
-void heap_setup(void)
-{
-    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
-    json_object_seed(1); /* else the order in hash tables differs from process to process */
 }
 
 /* ---- What the linker puts in the place of libc's ------------------------------------- */

@@ -4,9 +4,9 @@
  *
  * The linker turns malloc and its relatives into the __wrap_ functions of heap.c (the
  * list is in sim/meson.build), in the same object files that the program is made of. What
- * libraries allocate within themselves is not seen; jansson is pointed here by heap_setup. A
- * block that libc allocates inside another function (getline, open_memstream, ...) must not be
- * freed with free() here: tests/sim_symbols.py refuses such functions in the core.
+ * libraries allocate within themselves is not seen. A block that libc allocates inside another
+ * function (getline, open_memstream, ...) must not be freed with free() here:
+ * tests/sim_symbols.py refuses such functions in the core.
  *
  * Outside nodes (the world, the judges) the owner is NULL and memory is plain. */
 #ifndef SIM_HEAP_H
@@ -27,9 +27,6 @@ struct heap {
 };
 
 #define HEAP_INIT ((struct heap){ NULL, 0, 0, 0 })
-
-/* Once a process, before any JSON is made. */
-void heap_setup(void);
 
 /* From here on allocations belong to `heap` (NULL: to nobody). Returns who it was before. */
 struct heap *heap_enter(struct heap *heap);

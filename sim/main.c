@@ -260,7 +260,6 @@ int main(int argc, char **argv)
     arguments.run.trace = arguments.trace  ? TRACE_PRINT
                           : arguments.hash ? TRACE_HASH
                                            : TRACE_OFF;
-    heap_setup();
     watch_for_death();
     struct totals totals = { 0 };
     int64_t began = clock_us(CLOCK_MONOTONIC);

@@ -52,13 +52,13 @@ FILE_HEADERS = """dirent fcntl ftw sys/file sys/inotify sys/ioctl sys/mman sys/p
     linux/magic linux/openat2""".split()
 NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
 HEADERS = {
-    "base": ["asm/hwcap", "jansson", "openssl/evp", "openssl/sha", "sys/auxv", "xxhash"],
+    "base": ["asm/hwcap", "openssl/evp", "openssl/sha", "sys/auxv", "xxhash"],
     "env": ["fcntl", "pthread", "sys/random", "time", "unistd"],
     "store": FILE_HEADERS + NETWORK_HEADERS + [
-        "curl/curl", "expat", "jansson", "libgen", "openssl/crypto", "openssl/evp",
+        "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
     "cli": FILE_HEADERS + ["getopt", "jansson", "signal", "strings", "sys/wait", "termios"],
-    "sim": FILE_HEADERS + ["dlfcn", "getopt", "jansson", "setjmp", "signal", "ucontext",
+    "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",
                            "sanitizer/tsan_interface"],
 }

@@ -89,7 +89,6 @@ int main(void)
         tests[i] = (struct CMUnitTest){ names[i], keeps_the_contract, NULL, NULL,
                                         (void *)(uintptr_t)&kinds[i] };
     }
-    heap_setup();
     int failed = cmocka_run_group_tests_name("sim_contract", tests, NULL, NULL);
     fiber_pool_release();
     return failed;

@@ -203,7 +203,6 @@ int main(void)
         IT("clocks can be read backwards, exactly", clocks_can_be_read_backwards),
         IT("lines of the trace are readable whatever keys hold", lines_are_readable),
     };
-    heap_setup();
     int failed = cmocka_run_group_tests_name("sim_parts", tests, NULL, NULL);
     fiber_pool_release();
     return failed;

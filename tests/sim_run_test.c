@@ -120,7 +120,6 @@ int main(void)
         IT("a calm run has no faults", runs_without_faults_have_none),
         IT("every fault of the plans happens", every_fault_happens),
     };
-    heap_setup();
     int failed = cmocka_run_group_tests_name("sim_run", tests, NULL, NULL);
     fiber_pool_release();
     return failed;

@@ -516,7 +516,6 @@ int main(void)
         IT("ETags and conditional deletes are as asked", etags_and_deletes_are_as_asked),
         IT("many calls travel side by side", many_calls_travel_side_by_side),
     };
-    heap_setup();
     int failed = cmocka_run_group_tests_name("sim_store", tests, NULL, NULL);
     fiber_pool_release();
     return failed;

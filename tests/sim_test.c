@@ -6,7 +6,6 @@
 #include "sim/world.h"
 #include "test.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -469,16 +468,12 @@ static void hold_memory(struct node *node, void *argument)
         memory[i] = malloc(1000);
         memset(memory[i], i, 1000);
     }
-    json_t *json = json_pack("{s:[i,i,i],s:s}", "numbers", 1, 2, 3, "text", "held");
-    char *text = json_dumps(json, 0);
     if (crashes->crash_itself && node_lives(node) == 1)
         node_crash(node);
     env_sleep(node_env(node), SPAN_S(10));
     crashes->ended++;
     for (int i = 0; i < 50; i++)
         free(memory[i]);
-    json_decref(json);
-    free(text);
 }
 
 struct planned {
@@ -619,7 +614,6 @@ int main(void)
         IT("after a suspend waits with a deadline end up to a second late",
            after_a_suspend_waits_end_late),
     };
-    heap_setup();
     int failed = cmocka_run_group_tests_name("sim", tests, NULL, NULL);
     fiber_pool_release();
     return failed;

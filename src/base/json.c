@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/parse.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 
@@ -124,22 +125,6 @@ bool json_next_element(struct json_reader *reader)
 }
 
 /* ---- Strings ------------------------------------------------------------------------- */
-
-/* How many bytes the UTF-8 character at the start of the text has; 0 when it is not one. */
-static size_t utf8_size(struct view text)
-{
-    const unsigned char *s = (const unsigned char *)text.data;
-    unsigned char c = s[0];
-    size_t size = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if (size == 0 || size > text.size)
-        return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
-    bool outside = (c == 0xed && s[1] >= 0xa0) || (c == 0xf4 && s[1] >= 0x90);
-    return overlong || outside ? 0 : size;
-}
 
 /* The four digits behind "\u", or -1. */
 static int32_t hex4(struct view digits)
@@ -460,15 +445,4 @@ bool json_write_string(struct buffer *buffer, struct view text)
         text = view_from(text, size ? size : 1);
     }
     return buffer_append_byte(buffer, '"');
-}
-
-bool json_is_text(struct view text)
-{
-    while (text.size > 0) {
-        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
-        if (size == 0)
-            return false;
-        text = view_from(text, size);
-    }
-    return true;
 }

@@ -94,8 +94,4 @@ bool json_fail(struct json_reader *reader, const char *why);
 /* Appends a string in quotes; bytes that are not UTF-8 are replaced by U+FFFD. */
 bool json_write_string(struct buffer *buffer, struct view text);
 
-/* Whether a string that is written is read back as the same bytes, and prints whole: UTF-8
- * without NUL. */
-bool json_is_text(struct view text);
-
 #endif

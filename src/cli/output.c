@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -108,31 +109,6 @@ enum hf_status output_flush(struct output *out, struct error *error)
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-static bool is_continuation(struct view text, size_t at)
-{
-    return at < text.size && ((unsigned char)text.data[at] & 0xc0) == 0x80;
-}
-
-/* How many bytes the UTF-8 character at the start takes; 0 when there is no valid one. Overlong
- * forms, surrogates and what lies beyond U+10FFFF are not valid. */
-static size_t utf8_size(struct view text)
-{
-    unsigned char first = (unsigned char)text.data[0];
-    unsigned char second = text.size > 1 ? (unsigned char)text.data[1] : 0;
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4 || !is_continuation(text, 1))
-        return 0;
-    if (first < 0xe0)
-        return 2;
-    if (first < 0xf0) {
-        bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f);
-        return !bad && is_continuation(text, 2) ? 3 : 0;
-    }
-    bool bad = (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-    return !bad && is_continuation(text, 2) && is_continuation(text, 3) ? 4 : 0;
-}
-
 /* C0 and DEL, and C1 in its two-byte form, which some terminals obey too. */
 static bool is_control(struct view text)
 {
@@ -166,17 +142,6 @@ bool escape_append(struct buffer *to, struct view text)
     return !to->failed;
 }
 
-static bool is_utf8(struct view text)
-{
-    while (text.size > 0) {
-        size_t size = utf8_size(text);
-        if (size == 0)
-            return false;
-        text = view_from(text, size);
-    }
-    return true;
-}
-
 static bool set_hex(json_t *object, const char *name, struct view key)
 {
     char field[64];
@@ -192,7 +157,7 @@ static bool set_hex(json_t *object, const char *name, struct view key)
 
 bool json_set_key(json_t *object, const char *name, struct view key)
 {
-    if (!is_utf8(key))
+    if (!utf8_is_text(key))
         return set_hex(object, name, key);
     return json_object_set_new(object, name, json_stringn(key.data, key.size)) == 0;
 }

@@ -1,9 +1,9 @@
 #include "lease/scope.h"
 
 #include "base/check.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ enum hf_status name_check(struct view name, struct error *error)
 static enum hf_status path_check(struct view path, struct error *error)
 {
     bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/' &&
-                json_is_text(path);
+                utf8_is_text(path);
     struct view rest = view_from(path, 1);
     bool root = good && rest.size == 0;
     bool more = good && !root;
@@ -104,7 +104,7 @@ static enum hf_status key_check(struct view key, struct error *error)
 {
     if (key.size < 1 || key.size > KEY_BYTES_MAX)
         return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
-    if (!json_is_text(key))
+    if (!utf8_is_text(key))
         return error_set(error, HF_INVALID, "an object name is UTF-8 text without NUL");
     return HF_OK;
 }

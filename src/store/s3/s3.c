@@ -6,6 +6,7 @@
  * Keys live under PREFIX/. Without endpoint= the bucket is looked for at AWS. */
 #include "base/check.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "store/backends.h"
 #include "store/s3/inside.h"
 
@@ -18,38 +19,10 @@
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-/* The size of the UTF-8 character that `text` starts with, or 0. */
-static size_t utf8_size(struct view text)
-{
-    unsigned char first = (unsigned char)text.data[0];
-    size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (size == 0 || size > text.size || first > 0xf4)
-        return 0;
-    for (size_t i = 1; i < size; i++)
-        if (((unsigned char)text.data[i] & 0xc0) != 0x80)
-            return 0;
-    unsigned char second = size > 1 ? (unsigned char)text.data[1] : 0x80;
-    bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-    bool surrogate = first == 0xed && second >= 0xa0;
-    bool beyond = first == 0xf4 && second >= 0x90;
-    return overlong || surrogate || beyond ? 0 : size;
-}
-
-static bool is_text(struct view text)
-{
-    while (text.size > 0) {
-        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
-        if (size == 0)
-            return false;
-        text = view_from(text, size);
-    }
-    return true;
-}
-
 enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SPACE],
                       struct view *ret_key, struct error *error)
 {
-    if (!is_text(key))
+    if (!utf8_is_text(key))
         return error_set(error, HF_INVALID,
                          "S3 takes only keys that are UTF-8 text without NUL");
     if (s3->prefix_size + key.size > KEY_BYTES_MAX)
@@ -202,7 +175,7 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url, stru
     snprintf(s3->bucket, sizeof s3->bucket, "%.*s", VIEW_ARGS(url->host));
     struct view prefix = view_from(url->path, 1);
     bool open_ended = prefix.size > 0 && prefix.data[prefix.size - 1] != '/';
-    if (prefix.size + open_ended >= KEY_BYTES_MAX || !is_text(prefix))
+    if (prefix.size + open_ended >= KEY_BYTES_MAX || !utf8_is_text(prefix))
         return error_set(error, HF_INVALID, "the prefix is too long, or not UTF-8 text");
     snprintf(s3->prefix, sizeof s3->prefix, "%.*s%s", VIEW_ARGS(prefix), open_ended ? "/" : "");
     s3->prefix_size = prefix.size + open_ended;

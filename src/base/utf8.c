@@ -1,0 +1,27 @@
+#include "base/utf8.h"
+
+size_t utf8_size(struct view text)
+{
+    const unsigned char *s = (const unsigned char *)text.data;
+    unsigned char c = s[0];
+    size_t size = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    if (size == 0 || size > text.size)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
+    bool outside = (c == 0xed && s[1] >= 0xa0) || (c == 0xf4 && s[1] >= 0x90);
+    return overlong || outside ? 0 : size;
+}
+
+bool utf8_is_text(struct view text)
+{
+    while (text.size > 0) {
+        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
+        if (size == 0)
+            return false;
+        text = view_from(text, size);
+    }
+    return true;
+}

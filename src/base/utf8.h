@@ -1,0 +1,14 @@
+/* utf8.h: what is text. Overlong forms, surrogates and what lies beyond U+10FFFF are not. */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include "base/view.h"
+
+/* How many bytes the character at the start of a text that is not empty has; 0 when there is no
+ * valid one. */
+size_t utf8_size(struct view text);
+
+/* True when all of it is valid and no byte is NUL. */
+bool utf8_is_text(struct view text);
+
+#endif
