@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,9 +48,8 @@ static char *make_body(size_t size, char letter)
 
 static int make_file(const char *body, size_t size)
 {
-    char path[] = "/tmp/holdfast-crash-XXXXXX";
-    int fd = mkstemp(path);
-    check(fd >= 0 && unlink(path) == 0 && pwrite(fd, body, size, 0) == (ssize_t)size);
+    int fd = memfd_create("body", MFD_CLOEXEC);
+    check(fd >= 0 && pwrite(fd, body, size, 0) == (ssize_t)size);
     return fd;
 }
 

@@ -15,13 +15,18 @@ size_t utf8_size(struct view text)
     return overlong || outside ? 0 : size;
 }
 
-bool utf8_is_text(struct view text)
+bool utf8_is_valid(struct view text)
 {
     while (text.size > 0) {
-        size_t size = text.data[0] == '\0' ? 0 : utf8_size(text);
+        size_t size = utf8_size(text);
         if (size == 0)
             return false;
         text = view_from(text, size);
     }
     return true;
+}
+
+bool utf8_is_text(struct view text)
+{
+    return utf8_is_valid(text) && view_find(text, '\0') == text.size;
 }

@@ -8,7 +8,9 @@
  * valid one. */
 size_t utf8_size(struct view text);
 
-/* True when all of it is valid and no byte is NUL. */
+bool utf8_is_valid(struct view text);
+
+/* The same without NUL, which most who deal with text do not take. */
 bool utf8_is_text(struct view text);
 
 #endif

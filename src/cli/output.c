@@ -157,7 +157,7 @@ static bool set_hex(json_t *object, const char *name, struct view key)
 
 bool json_set_key(json_t *object, const char *name, struct view key)
 {
-    if (!utf8_is_text(key))
+    if (!utf8_is_valid(key))
         return set_hex(object, name, key);
     return json_object_set_new(object, name, json_stringn(key.data, key.size)) == 0;
 }

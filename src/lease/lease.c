@@ -185,15 +185,18 @@ static void take_wall(struct json_reader *reader, struct wall_time *ret_time)
         json_fail(reader, "a bad time");
 }
 
-static bool add_scope(struct lease *lease, const struct scope *scope)
+static bool add_scope(struct json_reader *reader, struct lease *lease,
+                      const struct scope *scope)
 {
     if (lease->scope_count == LEASE_SCOPES_MAX)
-        return false;
+        return json_fail(reader, "too many scopes");
     if ((lease->scope_count & (lease->scope_count + 1)) == 0 || lease->scope_count == 0) {
         size_t room = lease->scope_count ? 2 * lease->scope_count + 2 : 1;
         struct scope *more = realloc(lease->scopes, room * sizeof *more);
-        if (!more)
-            return false;
+        if (!more) {
+            lease->unescaped.failed = true; /* as any other lack of memory */
+            return json_fail(reader, "out of memory");
+        }
         lease->scopes = more;
     }
     lease->scopes[lease->scope_count++] = *scope;
@@ -209,9 +212,21 @@ static void take_scopes(struct json_reader *reader, struct lease *lease, bool ch
         scope.name = text;
         if (!chunks && scope_parse(text, &scope, NULL) != HF_OK)
             json_fail(reader, "a bad scope");
-        else if (!reader->why && !add_scope(lease, &scope))
-            json_fail(reader, "too many scopes");
+        else if (!reader->why)
+            add_scope(reader, lease, &scope);
     }
+}
+
+/* A moment that sums can be made of. */
+static void take_store_time(struct json_reader *reader, struct store_time *ret_time)
+{
+    int64_t us;
+    if (!json_take_i64(reader, &us))
+        return;
+    if (us < -MOMENT_FAR || us > MOMENT_FAR)
+        json_fail(reader, "a moment out of bounds");
+    else
+        ret_time->us = us;
 }
 
 static void take_note(struct json_reader *reader, struct view *ret_note)
@@ -261,9 +276,9 @@ static bool take_member(struct json_reader *r, struct view name, struct lease *l
     else if (view_equal(name, VIEW("poll_ms")))
         take_span_ms(r, &lease->poll);
     else if (view_equal(name, VIEW("expires_us")))
-        json_take_i64(r, &lease->expires.us);
+        take_store_time(r, &lease->expires);
     else if (view_equal(name, VIEW("ended_us")))
-        json_take_i64(r, &lease->ended.us);
+        take_store_time(r, &lease->ended);
     else if (view_equal(name, VIEW("acquired_at")))
         take_wall(r, &lease->acquired_at);
     else if (view_equal(name, VIEW("expires_at")))
@@ -295,6 +310,8 @@ static void read_members(struct json_reader *reader, struct lease *lease,
         if (!take_member(reader, name, lease))
             keep_unknown(reader, name, unknown);
     json_end(reader);
+    if (lease->clock.size > 0 && lease->expires.us == 0 && lease->status == LEASE_ACTIVE)
+        json_fail(reader, "a clock, and no end on it");
 }
 
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,

@@ -63,8 +63,8 @@ void queue_settle(struct lease_table *table, struct mono_time now)
     struct view blocker;
     for (size_t i = 0; i < table->waiter_count; i++) {
         struct waiter *waiter = &table->waiters[i];
-        bool turn = queue_waiters_before(table, waiter->wanted, i, named) < named &&
-                    !queue_active_blocks(table, waiter->wanted, &blocker);
+        bool turn = !queue_active_blocks(table, waiter->wanted, &blocker) &&
+                    queue_waiters_before(table, waiter->wanted, i, named) < named;
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
         waiter->reserved = turn;

@@ -203,30 +203,39 @@ struct decoding {
     struct json_reader reader;
     struct lease_table *table;
     struct view format;
-    bool has_next_token;
+    bool has_next_token, has_leases;
+    bool no_memory; /* says nothing about the document */
     struct view reserved; /* the array, as it stands */
     struct error *error;
 };
 
+static bool out_of_memory(struct decoding *d)
+{
+    d->no_memory = true;
+    return json_fail(&d->reader, "out of memory");
+}
+
 static bool decode_lease(struct decoding *d, struct view name, struct view raw, bool waits)
 {
     struct lease *lease;
-    if (lease_decode(name, raw, &lease, d->error) != HF_OK)
-        return json_fail(&d->reader, d->error->why);
+    enum hf_status status = lease_decode(name, raw, &lease, d->error);
+    if (status != HF_OK)
+        return status == HF_UNAVAILABLE ? out_of_memory(d)
+                                        : json_fail(&d->reader, d->error->why);
     bool fits = waits ? d->table->waiter_count < TABLE_WAITERS_MAX
-                      : d->table->lease_count < 4 * TABLE_LEASES_MAX;
+                      : d->table->lease_count < TABLE_LEASES_READ_MAX;
     bool added =
         fits && (waits ? table_add_waiter(d->table, lease) : table_add_lease(d->table, lease));
-    if (!added) {
-        lease_free(lease);
-        return json_fail(&d->reader, "more leases than can be");
-    }
-    return true;
+    if (added)
+        return true;
+    lease_free(lease);
+    return fits ? out_of_memory(d) : json_fail(&d->reader, "more leases than can be");
 }
 
 static void decode_leases(struct decoding *d)
 {
     struct view name, raw;
+    d->has_leases = true;
     for (json_enter_object(&d->reader); json_next_member(&d->reader, &name);)
         if (json_skip(&d->reader, &raw))
             decode_lease(d, name, raw, /* waits */ false);
@@ -245,7 +254,7 @@ static void decode_audit(struct decoding *d)
     struct view raw;
     for (json_enter_array(&d->reader); json_next_element(&d->reader);)
         if (json_skip(&d->reader, &raw) && !table_add_audit(d->table, raw))
-            json_fail(&d->reader, "out of memory");
+            out_of_memory(d);
 }
 
 static void take_ms(struct json_reader *reader, struct span *ret_span)
@@ -336,14 +345,16 @@ static void mark_reserved(struct decoding *d)
         json_fail(&d->reader, reader.why);
 }
 
-/* Whether an id stands twice; true without memory to find out, too. */
-static bool has_duplicate_ids(const struct lease_table *table)
+static bool has_duplicate_ids(struct decoding *d)
 {
+    const struct lease_table *table = d->table;
     size_t count = table->lease_count + table->waiter_count, room = 16;
     while (room < 2 * count)
         room *= 2;
     const struct view **slots = calloc(room, sizeof(struct view *));
-    bool duplicate = slots == NULL;
+    bool duplicate = false;
+    if (!slots)
+        return out_of_memory(d);
     for (size_t i = 0; !duplicate && i < count; i++) {
         const struct view *id = i < table->lease_count
                                     ? &table->leases[i]->id
@@ -365,16 +376,18 @@ static enum hf_status judge_whole(struct decoding *d)
         return error_set(d->error, HF_UNSUPPORTED,
                          "its format is %.*s, and this version knows %s: upgrade",
                          VIEW_ARGS(view_first(d->format, 60)), TABLE_FORMAT);
-    if (table->unknown.failed)
-        return error_no_memory(d->error);
     table->adopted = d->format.size == 0;
+    if (!d->has_leases)
+        json_fail(&d->reader, "it has no leases");
     if (!table->adopted && !d->has_next_token)
         json_fail(&d->reader, "it has no next_token");
     for (size_t i = 0; !table->adopted && i < table->lease_count; i++)
         if (table->leases[i]->token >= table->next_token)
             json_fail(&d->reader, "a token that was never given");
-    if (!d->reader.why && has_duplicate_ids(table))
+    if (!d->reader.why && has_duplicate_ids(d))
         json_fail(&d->reader, "an id that stands twice");
+    if (d->no_memory || table->unknown.failed)
+        return error_no_memory(d->error);
     if (d->reader.why)
         return error_set(d->error, HF_CORRUPT, "not a lease table: %s", d->reader.why);
     return HF_OK;
@@ -434,6 +447,7 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
         return status;
     }
     carry_sightings(d.table, previous, arrived);
+    queue_settle(d.table, arrived); /* finds nothing to do in what one of us wrote */
     *ret_table = d.table;
     return HF_OK;
 }

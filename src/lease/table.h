@@ -22,7 +22,8 @@
 #define TABLE_LEASES_MAX   1000
 #define TABLE_WAITERS_MAX  4096
 #define TABLE_AUDIT_MAX    32
-#define TABLE_FINISHED_MAX 16 /* leases that are over and name no output */
+#define TABLE_FINISHED_MAX  16  /* leases that are over and name no output, besides */
+#define TABLE_COMPLETED_MAX 256 /* the newest completion of each scope, for once_per */
 
 /* A document larger than this is not ours. */
 #define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)
@@ -104,7 +105,7 @@ struct table_op {
     struct view note;
     struct view by;          /* who breaks */
     bool wait;               /* wanted->poll says how often it will look */
-    struct span once_per;    /* acquire: not if the same was completed within this */
+    struct span once_per;    /* acquire, claim: not if it was completed within this */
     uint64_t epoch;          /* barrier: tokens go on from this epoch */
     const struct view *mine; /* nonces of this operation's own earlier attempts */
     size_t mine_count;

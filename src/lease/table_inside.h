@@ -4,8 +4,16 @@
 
 #include "lease/table.h"
 
+#include <assert.h>
+
 /* Tokens are epoch << 32 | counter, below 2^53 so that every JSON reader keeps them whole. */
-#define TOKEN_MAX ((UINT64_C(1) << 53) - 1)
+#define TOKEN_MAX       ((UINT64_C(1) << 53) - 1)
+#define TOKEN_EPOCH_MAX (TOKEN_MAX >> 32)
+
+/* Claims are never refused, so there may be as many leases as there were waiters. */
+#define TABLE_LEASES_READ_MAX (2 * TABLE_WAITERS_MAX)
+static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX,
+              "a table that we wrote can be read");
 
 /* The reservation names at most 2^MISSED_MAX waiters. */
 #define MISSED_MAX 12

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "lease/table_inside.h"
 
 #include <inttypes.h>
@@ -48,22 +49,18 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
     return true;
 }
 
-static bool is_finished(const struct lease_table *table, size_t index)
-{
-    const struct lease *lease = table->leases[index];
-    return lease->status != LEASE_ACTIVE && lease->output.size == 0 &&
-           !is_last_completion(table, index);
-}
-
 /* Keeps the newest finished leases, for people to look at. One that names an output stays until
  * somebody has settled what became of that. */
 static void trim_finished(struct lease_table *table)
 {
-    size_t finished = 0;
+    size_t finished = 0, completed = 0;
     for (size_t i = table->lease_count; i-- > 0;) {
-        if (!is_finished(table, i))
+        const struct lease *lease = table->leases[i];
+        if (lease->status == LEASE_ACTIVE || lease->output.size > 0)
             continue;
-        if (++finished > TABLE_FINISHED_MAX)
+        bool keep = is_last_completion(table, i) ? ++completed <= TABLE_COMPLETED_MAX
+                                                 : ++finished <= TABLE_FINISHED_MAX;
+        if (!keep)
             table_remove_lease(table, i);
     }
 }
@@ -121,6 +118,18 @@ static void note_granted(struct table_op *op, const struct lease *lease)
     op->expires = lease->expires;
 }
 
+static enum hf_status full(const struct lease_table *table, struct table_op *op)
+{
+    return error_set(&op->error, HF_UNAVAILABLE, "the table is full: %zu leases, %zu waiters",
+                     table->lease_count, table->waiter_count);
+}
+
+/* The bound in bytes holds for what is new; who waited already has a right to its lease. */
+static bool has_bytes_for(const struct lease_table *table, const struct lease *lease)
+{
+    return table->bytes + lease->bytes.size + lease->id.size + KIB_OF_HEADER < TABLE_BYTES_MAX;
+}
+
 static enum hf_status grant(struct lease_table *table, const struct lease *wanted,
                             const struct evidence *evidence, struct table_op *op)
 {
@@ -138,6 +147,10 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
     enum hf_status status = lease_new(&fields, &lease, &op->error);
     if (status != HF_OK)
         return status;
+    if (op->kind == TABLE_ACQUIRE && wanted == op->wanted && !has_bytes_for(table, lease)) {
+        lease_free(lease);
+        return full(table, op);
+    }
     if (!table_add_lease(table, lease)) {
         lease_free(lease);
         return error_no_memory(&op->error);
@@ -165,12 +178,6 @@ static enum hf_status held(struct table_op *op, struct view blocker, const char 
     return error_set(&op->error, HF_HELD, "%s", why);
 }
 
-static bool has_room(const struct lease_table *table, const struct lease *wanted)
-{
-    return table->bytes + wanted->bytes.size + KIB_OF_HEADER < TABLE_BYTES_MAX &&
-           table->lease_count < TABLE_LEASES_MAX && table->waiter_count < TABLE_WAITERS_MAX;
-}
-
 static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
 {
     struct lease *wanted;
@@ -178,6 +185,10 @@ static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
     enum hf_status status = lease_new(op->wanted, &wanted, &op->error);
     if (status != HF_OK)
         return status;
+    if (!has_bytes_for(table, wanted)) {
+        lease_free(wanted);
+        return full(table, op);
+    }
     if (!table_add_waiter(table, wanted)) {
         lease_free(wanted);
         return error_no_memory(&op->error);
@@ -185,6 +196,45 @@ static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
     op->changed = true;
     op->outcome = TABLE_QUEUED;
     op->position = table->waiter_count - 1;
+    return HF_OK;
+}
+
+/* A note is spliced in as it stands, so it must be one JSON value and no more. */
+static bool is_note(struct view note)
+{
+    struct json_reader reader = json_read(note);
+    struct view raw;
+    return note.size == 0 ||
+           (note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw) && json_end(&reader));
+}
+
+/* Ids are also names of members, and are compared as they stand there. */
+static bool is_id(struct view id, size_t max)
+{
+    for (size_t i = 0; i < id.size; i++)
+        if (id.data[i] < 0x20 || id.data[i] > 0x7e || id.data[i] == '"' || id.data[i] == '\\')
+            return false;
+    return id.size <= max;
+}
+
+/* Whatever is granted must be read back as it was meant. */
+static enum hf_status check_texts(const struct lease *wanted, struct table_op *op)
+{
+    if (wanted->id.size == 0 || !is_id(wanted->id, HOLDER_BYTES_MAX) ||
+        !is_id(wanted->session, NONCE_SIZE))
+        return error_set(&op->error, HF_INVALID, "an id or session is short plain text");
+    struct view start = view_first(wanted->id, view_find(wanted->id, '-'));
+    if (op->wait && !view_equal(start, wanted->session))
+        return error_set(&op->error, HF_INVALID, "the id of one who waits is <session>-<n>");
+    if (wanted->holder.size > HOLDER_BYTES_MAX)
+        return error_set(&op->error, HF_INVALID, "a holder's name has at most %d bytes",
+                         HOLDER_BYTES_MAX);
+    if (wanted->output.size > OUTPUT_BYTES_MAX || !utf8_is_text(wanted->output))
+        return error_set(&op->error, HF_INVALID,
+                         "an output's name is UTF-8 text of at most %d bytes", OUTPUT_BYTES_MAX);
+    if (!is_note(wanted->note))
+        return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
+                         NOTE_BYTES_MAX);
     return HF_OK;
 }
 
@@ -199,11 +249,18 @@ static enum hf_status check_wanted(const struct lease_table *table, struct table
                          span_text(table->settings.ttl_max, most));
     }
     if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
-        return error_set(&op->error, HF_INVALID, "a ttl is a whole number of milliseconds");
+        return error_set(&op->error, HF_INVALID,
+                         "a ttl or poll interval is a whole number of milliseconds");
+    if (wanted->scope_count == 0 || wanted->scope_count > LEASE_SCOPES_MAX)
+        return error_set(&op->error, HF_INVALID, "a lease has 1 to %d scopes",
+                         LEASE_SCOPES_MAX);
+    if (wanted->slots > UINT32_MAX || wanted->level > UINT32_MAX)
+        return error_set(&op->error, HF_INVALID, "slots and levels are at most %" PRIu32,
+                         UINT32_MAX);
     if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
         (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
         return error_set(&op->error, HF_INVALID, "slots are of one scope, and at least one");
-    return HF_OK;
+    return check_texts(wanted, op);
 }
 
 /* A semaphore has one number of slots while anybody holds or waits. */
@@ -227,11 +284,12 @@ static enum hf_status check_slots(const struct lease_table *table, struct table_
 /* Whether it was completed within the period, in doubt yes: what must not run twice may run
  * late. */
 static enum hf_status check_once_per(const struct lease_table *table, struct table_op *op,
+                                     const struct lease *wanted,
                                      const struct evidence *evidence)
 {
     for (size_t i = table->lease_count; op->once_per.us > 0 && i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_conflict(lease, op->wanted))
+        if (lease->status != LEASE_COMPLETED || !leases_conflict(lease, wanted))
             continue;
         bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
         int64_t ago_us = same_clock ? evidence->earliest.us - lease->ended.us
@@ -241,11 +299,11 @@ static enum hf_status check_once_per(const struct lease_table *table, struct tab
             return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s",
                              span_text(SPAN_S(ago_us / 1000000), ago),
                              VIEW_ARGS(view_first(lease->holder, 60)));
-        return HF_OK;
     }
     return HF_OK;
 }
 
+/* Its turn may come to nothing: done meanwhile by the one before. */
 static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
                             const struct evidence *evidence, struct table_op *op)
 {
@@ -254,9 +312,12 @@ static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
     op->outcome = TABLE_QUEUED;
     if (!waiter->reserved)
         return HF_OK;
-    struct lease *wanted = table_take_waiter(table, index);
-    enum hf_status status = grant_free(table, wanted, evidence, op);
-    lease_free(wanted);
+    enum hf_status status = check_once_per(table, op, waiter->wanted, evidence);
+    if (status == HF_OK)
+        status = grant_free(table, waiter->wanted, evidence, op);
+    if (status != HF_OK && status != HF_ALREADY)
+        return status;
+    lease_free(table_take_waiter(table, index));
     table->missed = 0;
     op->changed = true;
     return status;
@@ -288,7 +349,7 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     if (status == HF_OK)
         status = check_slots(table, op);
     if (status == HF_OK)
-        status = check_once_per(table, op, evidence);
+        status = check_once_per(table, op, op->wanted, evidence);
     if (status != HF_OK)
         return status;
     struct view blocker = VIEW("");
@@ -296,10 +357,8 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0;
     if ((!free || !first) && !op->wait)
         return held(op, blocker, free ? "others wait for it" : "it is held");
-    if (!has_room(table, op->wanted))
-        return error_set(&op->error, HF_UNAVAILABLE,
-                         "the table is full: %zu leases, %zu waiters", table->lease_count,
-                         table->waiter_count);
+    if (table->lease_count >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
+        return full(table, op);
     return free && first ? grant_free(table, op->wanted, evidence, op) : enqueue(table, op);
 }
 
@@ -400,6 +459,9 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
+    if (!is_note(op->note))
+        return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
+                         NOTE_BYTES_MAX);
     return end_lease(table, lease, end, op->note, evidence, op);
 }
 
@@ -457,6 +519,10 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
                                   const struct evidence *evidence)
 {
     struct lease *lease;
+    if (op->note.size > NOTE_BYTES_MAX || op->by.size > HOLDER_BYTES_MAX)
+        return error_set(&op->error, HF_INVALID,
+                         "a reason has at most %d bytes, the name of who breaks %d",
+                         NOTE_BYTES_MAX, HOLDER_BYTES_MAX);
     enum hf_status status = find_own(table, op, &lease);
     if (status == HF_OK && lease->status == LEASE_ACTIVE)
         status = write_audit(table, lease, op, evidence);
@@ -494,6 +560,9 @@ static enum hf_status apply_barrier(struct lease_table *table, struct table_op *
     struct lease *lease = table_find(table, op->wanted->id);
     if (lease)
         return already_there(lease, op);
+    if (op->epoch > TOKEN_EPOCH_MAX)
+        return error_set(&op->error, HF_INVALID, "epoch %" PRIu64 " is past the last",
+                         op->epoch);
     uint64_t first = op->epoch << 32 | 1;
     if (table->next_token < first)
         table->next_token = first;
