@@ -129,11 +129,12 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->stale = false;
 }
 
-static enum hf_status be_born(struct doc *doc, struct error *error)
+static enum hf_status be_born(struct doc *doc, struct mono_time deadline, struct error *error)
 {
     void *body;
     struct etag etag = { 0 };
-    enum hf_status status = doc->type->birth(doc->context, doc->key, &body, &etag, error);
+    enum hf_status status =
+        doc->type->birth(doc->context, doc->key, deadline, &body, &etag, error);
     if (status == HF_OK)
         set_body(doc, body, &etag);
     return status;
@@ -161,6 +162,10 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, bool cond
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     if (status == HF_OK)
         set_body(doc, body, &get.info.etag);
+    if (status == HF_OK && doc->type->prepare) {
+        status = doc->type->prepare(doc->context, doc->body, deadline, error);
+        doc->stale = status != HF_OK;
+    }
     return status;
 }
 
@@ -172,7 +177,7 @@ static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool
     if (!*ret_fresh)
         return HF_OK;
     enum hf_status status = load(doc, deadline, /* conditional */ false, error);
-    return status == HF_NOT_FOUND ? be_born(doc, error) : status;
+    return status == HF_NOT_FOUND ? be_born(doc, deadline, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
@@ -436,30 +441,46 @@ static void lead_locked(struct doc *doc, struct mono_time deadline)
     env_cond_broadcast(&doc->shared.changed);
 }
 
-enum hf_status doc_update(struct doc *doc, struct doc_op *op)
+/* Waits for one's turn or for somebody else to be done with it. */
+static void wait_locked(struct doc *doc, struct doc_op *op)
 {
-    check(op->deadline.us > 0);
-    op->state = DOC_OP_QUEUED;
+    bool in_time = true;
+    if (op->state == DOC_OP_QUEUED)
+        in_time = env_cond_wait_until(&doc->shared.changed, &doc->shared.mutex, op->deadline);
+    else
+        env_cond_wait(&doc->shared.changed, &doc->shared.mutex);
+    if (!in_time && op->state == DOC_OP_QUEUED) {
+        remove_locked(doc, op);
+        time_out(op);
+    }
+}
+
+enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count)
+{
+    enum hf_status first = HF_OK;
     env_mutex_lock(&doc->shared.mutex);
-    push_locked(doc, op);
-    while (op->state != DOC_OP_DONE) {
-        if (!doc->shared.busy) {
-            lead_locked(doc, op->deadline);
-            continue;
+    for (size_t i = 0; i < count; i++) {
+        check(ops[i]->deadline.us > 0);
+        ops[i]->state = DOC_OP_QUEUED;
+        push_locked(doc, ops[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        while (ops[i]->state != DOC_OP_DONE) {
+            if (doc->shared.busy)
+                wait_locked(doc, ops[i]);
+            else
+                lead_locked(doc, ops[i]->deadline);
         }
-        bool in_time = true;
-        if (op->state == DOC_OP_QUEUED)
-            in_time =
-                env_cond_wait_until(&doc->shared.changed, &doc->shared.mutex, op->deadline);
-        else
-            env_cond_wait(&doc->shared.changed, &doc->shared.mutex);
-        if (!in_time && op->state == DOC_OP_QUEUED) {
-            remove_locked(doc, op);
-            time_out(op);
-        }
+        if (first == HF_OK)
+            first = ops[i]->error.status;
     }
     env_mutex_unlock(&doc->shared.mutex);
-    return op->error.status;
+    return first;
+}
+
+enum hf_status doc_update(struct doc *doc, struct doc_op *op)
+{
+    return doc_update_many(doc, &op, 1);
 }
 
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,

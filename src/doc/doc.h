@@ -28,11 +28,16 @@ struct doc_type {
     enum hf_status (*decode)(struct view bytes, struct mono_time arrived, const void *previous,
                              void **ret_body, struct error *error);
 
-    /* The object does not exist: makes the first body. May write (docs/design.md section 5,
-     * birth of a table): then it sets *ret_etag to the version that it wrote, else leaves it
-     * empty and the body is written if absent. */
-    enum hf_status (*birth)(struct doc_type_context *context, struct view key, void **ret_body,
-                            struct etag *ret_etag, struct error *error);
+    /* May be NULL. Finishes a body that cannot be used as it was read, by asking the store for what
+     * it lacks. CONFLICT: the object is another by now, read it again. */
+    enum hf_status (*prepare)(struct doc_type_context *context, void *body,
+                              struct mono_time deadline, struct error *error);
+
+    /* The object does not exist: makes the first body. May write it, and then sets *ret_etag; else
+     * leaves that empty, and the first change is written if the object is still absent. */
+    enum hf_status (*birth)(struct doc_type_context *context, struct view key,
+                            struct mono_time deadline, void **ret_body, struct etag *ret_etag,
+                            struct error *error);
 
     bool (*encode)(const void *body, struct view nonce, struct buffer *text);
     void (*free)(void *body);
@@ -89,6 +94,9 @@ struct view doc_key(const struct doc *doc);
  *   TIMEOUT    the deadline came, and nothing has or will be changed
  *   others     the operation's refusal, or why the store cannot */
 enum hf_status doc_update(struct doc *doc, struct doc_op *op);
+
+/* Many at once, each answered by itself; the first status that is not OK. */
+enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count);
 
 /* Shows the current body to `look`: freshly loaded unless the one that we have is still current
  * (a conditional get). NOT_FOUND when there is none. */
