@@ -20,7 +20,7 @@ struct doc {
     struct store *store;
     struct doc_clock *clock;
     const struct doc_type *type;
-    struct doc_type_context *context;
+    void *context;
     struct view key;
     struct {
         struct env_mutex mutex; /* guards what stands beside it, and the state of queued ops */
@@ -44,8 +44,8 @@ struct batch {
 };
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
-                       const struct doc_type *type, struct doc_type_context *context,
-                       struct doc **ret_doc, struct error *error)
+                       const struct doc_type *type, void *context, struct doc **ret_doc,
+                       struct error *error)
 {
     struct doc *doc = malloc(sizeof *doc + key.size);
     if (!doc)

@@ -15,9 +15,6 @@
 #include "doc/clock.h"
 #include "store/store.h"
 
-/* What a type's functions may need besides: defined by whoever defines the type. */
-struct doc_type_context;
-
 /* What differs between kinds of documents. A body is changed in place; when its write fails it
  * is thrown away. */
 struct doc_type {
@@ -30,14 +27,13 @@ struct doc_type {
 
     /* May be NULL. Finishes a body that cannot be used as it was read, by asking the store for what
      * it lacks. CONFLICT: the object is another by now, read it again. */
-    enum hf_status (*prepare)(struct doc_type_context *context, void *body,
-                              struct mono_time deadline, struct error *error);
+    enum hf_status (*prepare)(void *context, void *body, struct mono_time deadline,
+                              struct error *error);
 
     /* The object does not exist: makes the first body. May write it, and then sets *ret_etag; else
      * leaves that empty, and the first change is written if the object is still absent. */
-    enum hf_status (*birth)(struct doc_type_context *context, struct view key,
-                            struct mono_time deadline, void **ret_body, struct etag *ret_etag,
-                            struct error *error);
+    enum hf_status (*birth)(void *context, struct view key, struct mono_time deadline,
+                            void **ret_body, struct etag *ret_etag, struct error *error);
 
     bool (*encode)(const void *body, struct view nonce, struct buffer *text);
     void (*free)(void *body);
@@ -80,8 +76,8 @@ struct doc_op {
 struct doc;
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
-                       const struct doc_type *type, struct doc_type_context *context,
-                       struct doc **ret_doc, struct error *error);
+                       const struct doc_type *type, void *context, struct doc **ret_doc,
+                       struct error *error);
 
 /* No operation may be under way. NULL is fine. */
 void doc_free(struct doc *doc);

@@ -597,19 +597,42 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     return status;
 }
 
+/* No two active leases conflict, except slots up to their number, and what a barrier found. */
+static void check_exclusion(const struct lease_table *table, size_t index)
+{
+    const struct lease *lease = table->leases[index];
+    uint64_t sharing = 1;
+    for (size_t i = 0; i < index; i++) {
+        const struct lease *other = table->leases[i];
+        if (other->status != LEASE_ACTIVE || other->scope_count == 0 ||
+            !leases_conflict(other, lease))
+            continue;
+        check(lease->mode == LEASE_SLOTS && other->mode == LEASE_SLOTS);
+        check(++sharing <= lease->slots);
+    }
+}
+
+static void check_waiter(const struct lease_table *table, size_t index)
+{
+    const struct waiter *waiter = &table->waiters[index];
+    size_t named = (size_t)1 << table->missed;
+    struct view blocker;
+    check(!table_find(table, waiter->wanted->id));
+    check(table_find_waiter(table, waiter->wanted->id) == waiter);
+    check(waiter->reserved ==
+          (!queue_active_blocks(table, waiter->wanted, &blocker) &&
+           queue_waiters_before(table, waiter->wanted, index, named) < named));
+}
+
 void table_check(const struct lease_table *table)
 {
-    struct view blocker;
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         check(lease->token < table->next_token || table->adopted);
-        bool plain = lease->status == LEASE_ACTIVE && lease->mode != LEASE_SLOTS;
-        for (size_t k = 0; plain && k < i; k++)
-            check(table->leases[k]->status != LEASE_ACTIVE ||
-                  table->leases[k]->scope_count == 0 || lease->scope_count == 0 ||
-                  !leases_conflict(table->leases[k], lease));
+        check(table_find(table, lease->id) == lease);
+        if (lease->status == LEASE_ACTIVE && lease->scope_count > 0)
+            check_exclusion(table, i);
     }
     for (size_t i = 0; i < table->waiter_count; i++)
-        check(!table->waiters[i].reserved ||
-              !queue_active_blocks(table, table->waiters[i].wanted, &blocker));
+        check_waiter(table, i);
 }
