@@ -36,15 +36,15 @@ check: setup-test build/build.ninja ## what a developer runs all day (90 s): uni
 test: setup-test build/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja ## all that a change must pass (15 min): check, simulator, servers, sanitizers
 	$(WITH_TESTS)
 	ninja -C build && ninja -C build-clang && ninja -C build-asan && ninja -C build-tsan
-	$(RUN) --limit 900 build:check,test build-clang:check,-source,-sized \
-		build-asan:check,test,-source,-sized:$(SANITIZED_FACTOR) \
-		build-tsan:threads:$(SANITIZED_FACTOR)
+	$(RUN) --limit 900 build:check,test build-clang:compiler \
+		build-asan:check,-source,-sized:$(SANITIZED_FACTOR) \
+		build-tsan:threads,-sized:$(SANITIZED_FACTOR)
 
 full: setup-test build/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja ## test, and the long instances (75 min)
 	$(WITH_TESTS)
 	ninja -C build && ninja -C build-clang && ninja -C build-asan && ninja -C build-tsan
-	$(RUN) --limit 4500 build:check,test,full build-clang:check,test,-source,-sized \
-		build-asan:check,test,-source,-sized:$(SANITIZED_FACTOR) \
+	$(RUN) --limit 4500 build:check,test,full build-clang:check,test,-source \
+		build-asan:check,test,-source:$(SANITIZED_FACTOR) \
 		build-tsan:threads:$(SANITIZED_FACTOR)
 
 record: setup-test build/build.ninja ## the longest runs; their log goes to docs/evidence

@@ -297,7 +297,7 @@ static double plain_measure(double seconds)
 }
 
 struct sqlite_sides {
-    struct series ours, sizes, same, bare, plain, single;
+    struct series ours, sizes, same, bare, share, plain, single;
 };
 
 static void sqlite_round(struct sqlite_sides *sides, struct putter *putters, struct bare *other,
@@ -314,7 +314,9 @@ static void sqlite_round(struct sqlite_sides *sides, struct putter *putters, str
     series_add(&sides->ours, rate);
     series_add(&sides->sizes, size);
     series_add(&sides->same, bare_measure(other, (unsigned)(size + 0.5), seconds));
-    series_add(&sides->bare, bare_measure(other, TASKS, seconds));
+    double bare = bare_measure(other, TASKS, seconds);
+    series_add(&sides->bare, bare);
+    series_add(&sides->share, 100 * rate / bare);
     series_add(&sides->plain, plain_measure(seconds));
     series_add(&sides->single, putters_run(putters, 1, seconds / 4));
 }
@@ -339,6 +341,7 @@ static void bench_sqlite(struct bench *bench)
     bench_figure(bench, "sqlite: the same, 1 task", "puts/s", &sides.single);
     bench_figure(bench, "bare SQLite, transactions of the same size", "puts/s", &sides.same);
     bench_figure(bench, "bare SQLite, transactions of 64", "puts/s", &sides.bare);
+    bench_figure(bench, "sqlite: as a part of that", "%", &sides.share);
     bench_figure(bench, "tmp + fsync + rename + fsync of the folder", "puts/s", &sides.plain);
     bench_ratio(bench, "sqlite: over bare SQLite in transactions of the same size", &sides.ours,
                 &sides.same, 0.8);

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/parse.h"
 #include "fuzz.h"
-#include "store/sqlite_files.h"
+#include "store/sqlite/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

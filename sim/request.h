@@ -38,7 +38,6 @@ struct request {
     struct wall_time date; /* on the reply */
     bool lose_reply;
     bool noticed; /* its loss is noticed at once */
-    bool resend;
     struct timer arrival;
     struct timer second_arrival;
     struct timer answer;

@@ -594,6 +594,45 @@ def _(s):
         equal(done.stdout, b"")
 
 
+class Fake:
+    """The stand-in S3 server of s3_fake.py; its buckets are behaviours."""
+
+    def __init__(self, scratch):
+        script = os.path.join(os.environ["HOLDFAST_TESTS"], "s3_fake.py")
+        self.process = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.port = int(self.process.stdout.readline().split()[1])
+        scratch.env.update(AWS_ACCESS_KEY_ID="access", AWS_SECRET_ACCESS_KEY="hunter2")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
+
+    def url(self, bucket):
+        return f"s3://{bucket}?endpoint=http://127.0.0.1:{self.port}"
+
+
+@it("a copy that the target loses is a failure, not an object that vanished", ["sqlite"])
+def _(s):
+    s.put("k", b"1")
+    with Fake(s) as fake:
+        for args in (["-r"], ["k"]):
+            done = s.run("store", "cp", *args, "--to", fake.url("forgets"),
+                         expect=code(s, "CORRUPT"))
+            true(b"read back" in done.stderr, done.stderr)
+
+
+@it("neither errors nor traces pass on what a server sends to the terminal, or a secret")
+def _(s):
+    with Fake(s) as fake:
+        done = s.run("store", "get", "k", "--trace", "--store", fake.url("escapes"),
+                     expect=code(s, "INVALID"))
+    true(b"owned" in done.stderr, done.stderr)
+    true(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|hunter2", done.stderr), done.stderr)
+
+
 @it("a damaged store is CORRUPT, and stays as it is")
 def _(s):
     s.write("bad.db", b"this is no database, whatever its name says" * 100)

@@ -80,6 +80,8 @@ static enum hf_status put(struct store *store, const char *key, const char *body
     enum hf_status status = store_put(store, &call);
     if (status == HF_OK && ret_etag)
         *ret_etag = call.etag;
+    if (status != HF_OK && status != HF_CONFLICT)
+        fprintf(stderr, "put %s: %s\n", key, call.error.why);
     return status;
 }
 
@@ -310,6 +312,58 @@ static void changed_by_hand(void **state)
     fixture_release(&f);
 }
 
+struct shrinking {
+    int root;
+    bool done;
+};
+
+static bool shrink(void *argument, uint64_t done, uint64_t total)
+{
+    struct shrinking *file = argument;
+    (void)done;
+    (void)total;
+    if (!file->done)
+        write_by_hand(file->root, "k", "short");
+    return file->done = true;
+}
+
+static void shrinks_while_read(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make("");
+    struct shrinking file = { .root = f.root };
+    struct progress progress = { shrink, &file };
+    char text[64] = "";
+    write_by_hand(f.root, "k", "a much longer text");
+    int fd = openat(f.root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    struct get_call get_file = { .key = VIEW("k") };
+    assert_status(HF_OK, store_get_file(f.store, &get_file, fd, &progress), &get_file.error);
+    assert_int_equal(get_file.info.size, 5);
+    assert_int_equal(read(fd, text, sizeof text), 5);
+    assert_string_equal(text, "short");
+    close(fd);
+    fixture_release(&f);
+}
+
+/* Six files of holes, half a gigabyte each, for whose ETags 20 ms do not suffice. */
+static void page_ends_early(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make("");
+    for (char name[] = "0"; name[0] < '6'; name[0]++) {
+        write_by_hand(f.root, name, "");
+        int fd = openat(f.root, name, O_WRONLY | O_CLOEXEC);
+        assert_int_equal(ftruncate(fd, 512 * MIB), 0);
+        close(fd);
+    }
+    struct list_call list = { .deadline = soon() };
+    assert_status(HF_OK, store_list(f.store, &list), &list.error);
+    assert_in_range(list.count, 1, 5);
+    assert_true(list.more);
+    list_release(&list);
+    fixture_release(&f);
+}
+
 static void strange_files(void **state)
 {
     (void)state;
@@ -502,6 +556,30 @@ static void racing(void **state)
     fixture_release(&f);
 }
 
+static void forked(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make("");
+    char text[64];
+    struct etag etag;
+    assert_int_equal(put(f.store, "k", "v", always, NULL), HF_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool refused = put(f.store, "k", "w", always, NULL) == HF_INVALID &&
+                       get(f.store, "k", text, &etag) == HF_INVALID &&
+                       delete_always(f.store, "k") == HF_INVALID;
+        store_close(f.store);
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    expect_object(f.store, "k", "v");
+    assert_int_equal(put(f.store, "k", "x", always, NULL), HF_OK);
+    fixture_release(&f);
+}
+
 /* ---- Marks and leftovers ------------------------------------------------------------- */
 
 static void set_mark(int root, const char *path, char value)
@@ -559,12 +637,14 @@ static void mark_of_the_living(void **state)
     struct fixture f = fixture_make("");
     struct buffer body = BUFFER_INIT(64);
     assert_int_equal(put(f.store, "a/k", "v", always, NULL), HF_OK);
+    assert_int_equal(put(f.store, "b", "v", always, NULL), HF_OK);
     int fd = hold(f.root, "a/k");
     set_mark(f.root, "a/k", 1);
     struct get_call early = { .key = VIEW("a/k"), .body = &body, .deadline = soon() };
     assert_int_equal(store_get(f.store, &early), HF_UNAVAILABLE);
     struct list_call list = { .max = 1, .deadline = soon() };
     assert_int_equal(store_list(f.store, &list), HF_UNAVAILABLE);
+    assert_false(list.more);
     struct put_call late = { .key = VIEW("a/k"), .deadline = soon() };
     assert_int_equal(store_put(f.store, &late), HF_UNAVAILABLE);
     close(fd);
@@ -696,12 +776,15 @@ int main(void)
         IT("an object is a plain file under its own name", readable),
         IT("a file put there by hand is an object", foreign_file),
         IT("a file changed by hand is another version", changed_by_hand),
+        IT("a file that shrinks while it is read leaves nothing behind", shrinks_while_read),
+        IT("a listing that has to read much ends its page early", page_ends_early),
         IT("what is no plain file is left alone", strange_files),
         IT("symbolic links lead nowhere", links),
         IT("without openat2 paths are opened the same", stepwise),
         IT("a and a/b make way for each other, whichever came first", both_ways),
         IT("a leftover aside of a plain file means nothing", leftover_aside),
         IT("racing processes lose no write and no listing to names that move", racing),
+        IT("a forked child is refused and does no harm to its parent", forked),
         IT("the mark of a dead writer is settled by who finds it", mark_of_the_dead),
         IT("nobody is told what a living writer has not made durable", mark_of_the_living),
         IT("no object is put into a folder that is not durable", folder_not_durable),

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct store *open_mem(void)
 {
@@ -204,6 +206,20 @@ static void one_seed_gives_one_story(void **state)
 
 /* ---- Meter and trace ----------------------------------------------------------------- */
 
+/* A thousand bytes there, ten of them back. */
+static void read_range_and_put_file(struct store *store)
+{
+    int fd = memfd_create("thousand", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 1000), 0);
+    struct put_call put = { .key = VIEW("c") };
+    assert_status(HF_OK, store_put_file(store, &put, fd, NULL), &put.error);
+    close(fd);
+    struct buffer body = BUFFER_INIT(KIB);
+    struct get_call get = { .key = VIEW("c"), .body = &body, .offset = 5, .length = 10 };
+    assert_status(HF_OK, store_get(store, &get), &get.error);
+    buffer_release(&body);
+}
+
 static void the_meter_counts_by_kind(void **state)
 {
     (void)state;
@@ -219,13 +235,15 @@ static void the_meter_counts_by_kind(void **state)
     exists(store, "none");
     struct delete_call removals[2] = { { .key = VIEW("a") }, { .key = VIEW("b") } };
     store_delete_many(store, removals, 2);
+    read_range_and_put_file(store);
     struct meter_counts kinds[CALL_KIND_COUNT];
     meter_read(&meter, kinds);
     assert_int_equal(kinds[CALL_PUT].calls, 2);
     assert_int_equal(kinds[CALL_PUT].bytes_sent, 6);
-    assert_int_equal(kinds[CALL_GET].calls, 2);
+    assert_int_equal(kinds[CALL_GET].calls, 3);
     assert_int_equal(kinds[CALL_GET].failed, 1);
-    assert_int_equal(kinds[CALL_GET].bytes_received, 5);
+    assert_int_equal(kinds[CALL_GET].bytes_received, 5 + 10);
+    assert_int_equal(kinds[CALL_PUT_FILE].bytes_sent, 1000);
     assert_int_equal(kinds[CALL_DELETE].calls, 2);
     assert_int_equal(kinds[CALL_DELETE].batches, 1);
     meter_reset(&meter);

@@ -199,8 +199,8 @@ static void the_more_careful_settings_win(void **state)
     b.late_bound = SPAN_S(48 * 3600);
     b.watch_only = true;
     for (int turn = 0; turn < 2; turn++) {
-        struct lease_settings strict = turn ? lease_settings_stricter(&a, &b)
-                                            : lease_settings_stricter(&b, &a);
+        struct lease_settings strict =
+            turn ? lease_settings_stricter(&a, &b) : lease_settings_stricter(&b, &a);
         assert_int_equal(strict.drift_ppm, 500);
         assert_int_equal(strict.margin.us, 3000000);
         assert_int_equal(strict.skew_tolerance.us, 30000000);
@@ -244,8 +244,8 @@ static void the_foretold_moment_is_right(void **state)
         lease.ttl.us = prng_below(&prng, 8) == 0 ? 0 : (int64_t)prng_below(&prng, 60000000);
         if (prng_below(&prng, 4) == 0)
             lease.clock = VIEW("clock-b");
-        struct evidence evidence = store_says(END_US + (int64_t)prng_below(&prng, 40000000) -
-                                              20000000);
+        struct evidence evidence =
+            store_says(END_US + (int64_t)prng_below(&prng, 40000000) - 20000000);
         evidence.now.us += (int64_t)prng_below(&prng, 30000000);
         evidence.time_known = prng_below(&prng, 4) != 0;
         enum lease_proof proof = PROOF_NONE;
@@ -257,7 +257,8 @@ static void the_foretold_moment_is_right(void **state)
         struct evidence then = later(evidence, wait > 0 ? wait + slack : 1);
         assert_true(judge(&settings, &lease, then) != PROOF_NONE);
         if (wait > slack)
-            assert_int_equal(judge(&settings, &lease, later(evidence, wait - slack)), PROOF_NONE);
+            assert_int_equal(judge(&settings, &lease, later(evidence, wait - slack)),
+                             PROOF_NONE);
         if (judge(&settings, &lease, evidence) != PROOF_NONE)
             assert_true(wait <= 0);
     }
@@ -416,7 +417,8 @@ int main(void)
            store_time_proves_it_past_end_and_tolerance),
         IT("the latest that store time can be proves nothing",
            the_latest_store_time_proves_nothing),
-        IT("a lease watched unchanged for ttl, drift and margin is over, not a microsecond before",
+        IT("a lease watched unchanged for ttl, drift and margin is over, not a microsecond "
+           "before",
            watching_proves_it),
         IT("drift and margin are those of the settings, on both sides",
            drift_and_margin_are_the_settings),

@@ -120,10 +120,9 @@ enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
                            struct evidence evidence, const char *id, int64_t ttl_us,
                            uint64_t epoch)
 {
-    struct lease wanted = { .id = view_of(id),
-                            .holder = VIEW("barrier"),
-                            .session = view_of(id),
-                            .ttl = { ttl_us } };
+    struct lease wanted = {
+        .id = view_of(id), .holder = VIEW("barrier"), .session = view_of(id), .ttl = { ttl_us }
+    };
     *op = (struct table_op){
         .kind = TABLE_BARRIER, .wanted = &wanted, .id = wanted.id, .epoch = epoch
     };

@@ -55,7 +55,8 @@ static void every_form_is_read(void **state)
         { "range:7:0-", SCOPE_RANGE, NULL, 7, 0, SCOPE_END },
         { "range:7:9223372036854775808-", SCOPE_RANGE, NULL, 7, UINT64_C(1) << 63, SCOPE_END },
         { "chunk:data/x.usv", SCOPE_CHUNK, "data/x.usv", 0, 0, 0 },
-        { "chunk:Data/With Blank:and-colon", SCOPE_CHUNK, "Data/With Blank:and-colon", 0, 0, 0 },
+        { "chunk:Data/With Blank:and-colon", SCOPE_CHUNK, "Data/With Blank:and-colon", 0, 0,
+          0 },
         { "pin:data/x.usv", SCOPE_PIN, "data/x.usv", 0, 0, 0 },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -74,17 +75,66 @@ static void every_bad_form_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", ":", "named:", "path:", "tree:", "inode:", "range:", "chunk:", "pin:",
-        "other:x", "Named:x", "named:a b", "a b", "named:a:b", "named:/a", "named:a/", "named:a//b",
-        "/", "named:a\nb", "named:\xc3\xa4",
-        "path:a", "path:a/b", "tree:a", "path:/a/", "path:/a//b", "path://a", "tree:/a/", "tree://",
-        "path:/a/../b", "path:/./a", "tree:/a/..", "tree:/a/.",
-        "inode:x", "inode:-1", "inode:+1", "inode: 1", "inode:1 ", "inode:0x10", "inode:1.0",
-        "inode:18446744073709551616", "inode:99999999999999999999999",
-        "range:7", "range:7:", "range:7:-", "range:7:-5", "range:7:5", "range:7:5-5",
-        "range:7:6-5", "range::0-5", "range:x:0-5", "range:7:0-5-6", "range:7:a-b", "range:7:0-5x",
-        "range:7:0-18446744073709551616", "range:7:18446744073709551616-", "range:7: 0-5",
-        "range:7:0 -5", "range:7:0- 5", "range:7:0-5 ", "range:7:0-5:6",
+        "",
+        ":",
+        "named:",
+        "path:",
+        "tree:",
+        "inode:",
+        "range:",
+        "chunk:",
+        "pin:",
+        "other:x",
+        "Named:x",
+        "named:a b",
+        "a b",
+        "named:a:b",
+        "named:/a",
+        "named:a/",
+        "named:a//b",
+        "/",
+        "named:a\nb",
+        "named:\xc3\xa4",
+        "path:a",
+        "path:a/b",
+        "tree:a",
+        "path:/a/",
+        "path:/a//b",
+        "path://a",
+        "tree:/a/",
+        "tree://",
+        "path:/a/../b",
+        "path:/./a",
+        "tree:/a/..",
+        "tree:/a/.",
+        "inode:x",
+        "inode:-1",
+        "inode:+1",
+        "inode: 1",
+        "inode:1 ",
+        "inode:0x10",
+        "inode:1.0",
+        "inode:18446744073709551616",
+        "inode:99999999999999999999999",
+        "range:7",
+        "range:7:",
+        "range:7:-",
+        "range:7:-5",
+        "range:7:5",
+        "range:7:5-5",
+        "range:7:6-5",
+        "range::0-5",
+        "range:x:0-5",
+        "range:7:0-5-6",
+        "range:7:a-b",
+        "range:7:0-5x",
+        "range:7:0-18446744073709551616",
+        "range:7:18446744073709551616-",
+        "range:7: 0-5",
+        "range:7:0 -5",
+        "range:7:0- 5",
+        "range:7:0-5 ",
+        "range:7:0-5:6",
         "range:7:18446744073709551615-",
     };
     for (size_t i = 0; i < COUNT(bad); i++)
@@ -94,7 +144,7 @@ static void every_bad_form_is_refused(void **state)
 static void bytes_that_no_scope_may_hold_are_refused(void **state)
 {
     (void)state;
-    static const char *const starts[] = { "named:a", "path:/a", "tree:/a", "inode:7",
+    static const char *const starts[] = { "named:a",     "path:/a", "tree:/a", "inode:7",
                                           "range:7:0-5", "chunk:a", "pin:a" };
     for (size_t i = 0; i < COUNT(starts); i++) {
         char text[32];
@@ -172,11 +222,12 @@ static void texts_are_read_back_as_the_same_scope(void **state)
 static void names_are_what_every_store_can_hold(void **state)
 {
     (void)state;
-    static const char *const good[] = { "a", "0", "deploy", "a/b", "a-b_c.d", "9", "-", "_", "a.",
-                                        "a..b", "x/y/z" };
-    static const char *const bad[] = { "", "/", "a/", "/a", "a//b", ".a", "..", ".", "a/.b", "a/..",
-                                       "a/./b", "a b", "a:b", "a\\b", "a*", "a\tb", "a%", "é",
-                                       "a+b", "a@b", "a,b", "\x7f" };
+    static const char *const good[] = { "a", "0", "deploy", "a/b",  "a-b_c.d", "9",
+                                        "-", "_", "a.",     "a..b", "x/y/z" };
+    static const char *const bad[] = { "",    "/",    "a/",   "/a",   "a//b",  ".a",
+                                       "..",  ".",    "a/.b", "a/..", "a/./b", "a b",
+                                       "a:b", "a\\b", "a*",   "a\tb", "a%",    "é",
+                                       "a+b", "a@b",  "a,b",  "\x7f" };
     struct error error;
     for (size_t i = 0; i < COUNT(good); i++)
         assert_status(HF_OK, name_check(view_of(good[i]), &error), &error);
@@ -297,12 +348,43 @@ static bool model_conflicts(const char *a, const char *b)
 }
 
 static const char *const many[] = {
-    "named:a", "named:a/b", "named:ab", "named:x", "chunk:a", "chunk:a/b", "chunk:/a", "pin:a",
-    "pin:a/b", "path:/a", "path:/a/b", "path:/a/b/c", "path:/ab", "path:/b", "path:/a.b", "tree:/",
-    "tree:/a", "tree:/a/b", "tree:/ab", "tree:/a.b", "tree:/b/c", "inode:7", "inode:8",
-    "inode:0", "range:7:0-", "range:7:0-1", "range:7:0-10", "range:7:10-20", "range:7:9-11",
-    "range:7:11-12", "range:7:20-", "range:7:19-21", "range:8:0-10", "range:8:10-",
-    "range:0:0-1", "range:7:18446744073709551614-", "range:7:1-18446744073709551614",
+    "named:a",
+    "named:a/b",
+    "named:ab",
+    "named:x",
+    "chunk:a",
+    "chunk:a/b",
+    "chunk:/a",
+    "pin:a",
+    "pin:a/b",
+    "path:/a",
+    "path:/a/b",
+    "path:/a/b/c",
+    "path:/ab",
+    "path:/b",
+    "path:/a.b",
+    "tree:/",
+    "tree:/a",
+    "tree:/a/b",
+    "tree:/ab",
+    "tree:/a.b",
+    "tree:/b/c",
+    "inode:7",
+    "inode:8",
+    "inode:0",
+    "range:7:0-",
+    "range:7:0-1",
+    "range:7:0-10",
+    "range:7:10-20",
+    "range:7:9-11",
+    "range:7:11-12",
+    "range:7:20-",
+    "range:7:19-21",
+    "range:8:0-10",
+    "range:8:10-",
+    "range:0:0-1",
+    "range:7:18446744073709551614-",
+    "range:7:1-18446744073709551614",
 };
 
 static void two_scopes_conflict_exactly_by_the_rules(void **state)
@@ -367,7 +449,8 @@ int main(void)
         IT("an upper-case name is answered with the lower-case one",
            upper_case_is_answered_with_lower_case),
         IT("a name of 128 bytes is taken, of 129 refused", long_names_are_refused),
-        IT("two scopes conflict exactly by the rules", two_scopes_conflict_exactly_by_the_rules),
+        IT("two scopes conflict exactly by the rules",
+           two_scopes_conflict_exactly_by_the_rules),
         IT("pins conflict with nothing", pins_conflict_with_nothing),
         IT("small ranges conflict where they share a byte",
            small_ranges_conflict_where_they_share_a_byte),

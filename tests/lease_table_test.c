@@ -13,9 +13,9 @@
 static uint64_t grant(struct lease_table *table, int64_t ms, const char *id, const char *scopes)
 {
     struct table_op op;
-    assert_status(HF_OK,
-                  kit_acquire(table, &op, kit_at(ms), (struct wish){ .id = id, .scopes = scopes }),
-                  &op.error);
+    assert_status(
+        HF_OK, kit_acquire(table, &op, kit_at(ms), (struct wish){ .id = id, .scopes = scopes }),
+        &op.error);
     assert_int_equal(op.outcome, TABLE_GRANTED);
     table_check(table);
     return op.granted;
@@ -46,7 +46,9 @@ static void acquire_grants_a_token(void **state)
     struct lease_table *table = kit_table();
     struct table_op op;
     struct evidence began = kit_at(1000);
-    struct wish wish = { .id = "s-1", .scopes = "named:x", .output = "out/1", .note = "{\"k\":1}" };
+    struct wish wish = {
+        .id = "s-1", .scopes = "named:x", .output = "out/1", .note = "{\"k\":1}"
+    };
     assert_status(HF_OK, kit_acquire(table, &op, began, wish), &op.error);
     assert_true(op.changed && !op.already);
     assert_int_equal(op.outcome, TABLE_GRANTED);
@@ -57,7 +59,8 @@ static void acquire_grants_a_token(void **state)
     assert_non_null(lease);
     assert_true(lease->token == op.granted && lease->status == LEASE_ACTIVE);
     assert_true(view_equal(lease->nonce, began.nonce) && view_equal(lease->clock, began.clock));
-    assert_true(view_equal(lease->session, VIEW("s")) && view_equal(lease->output, VIEW("out/1")));
+    assert_true(view_equal(lease->session, VIEW("s")) &&
+                view_equal(lease->output, VIEW("out/1")));
     assert_true(view_equal(lease->note, VIEW("{\"k\":1}")));
     assert_int_equal(lease->expires.us, op.expires.us);
     assert_int_equal(lease->renewals, 0);
@@ -176,16 +179,21 @@ static void whatever_is_granted_can_be_read_back(void **state)
     static char long_text[300 * 1024];
     memset(long_text, 'a', sizeof long_text);
     static const struct view odd[] = {
-        { "a\"b", 3 },   { "a\\b", 3 },    { "a\nb", 3 },        { "\xff", 1 },  { "a\0b", 3 },
-        { "", 0 },       { "é", 2 },       { long_text, 33 },    { long_text, 64 },
-        { long_text, 65 }, { long_text, 256 }, { long_text, 257 }, { long_text, 1024 },
-        { long_text, 1025 }, { long_text, sizeof long_text },
+        { "a\"b", 3 },       { "a\\b", 3 },       { "a\nb", 3 },
+        { "\xff", 1 },       { "a\0b", 3 },       { "", 0 },
+        { "é", 2 },          { long_text, 33 },   { long_text, 64 },
+        { long_text, 65 },   { long_text, 256 },  { long_text, 257 },
+        { long_text, 1024 }, { long_text, 1025 }, { long_text, sizeof long_text },
     };
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         char what[64];
         struct scope scope = { .kind = SCOPE_NAMED, .name = VIEW("x") };
-        const struct lease plain = { .id = VIEW("a-1"), .session = VIEW("a"), .scopes = &scope,
-                                     .scope_count = 1, .ttl = SPAN_S(1), .holder = VIEW("h") };
+        const struct lease plain = { .id = VIEW("a-1"),
+                                     .session = VIEW("a"),
+                                     .scopes = &scope,
+                                     .scope_count = 1,
+                                     .ttl = SPAN_S(1),
+                                     .holder = VIEW("h") };
         struct lease wanted = plain;
         wanted.id = odd[i];
         snprintf(what, sizeof what, "id %zu", i);
@@ -211,8 +219,12 @@ static void numbers_and_scopes_out_of_bounds_are_refused(void **state)
     static struct scope scopes[LEASE_SCOPES_MAX + 1];
     for (size_t i = 0; i < LEASE_SCOPES_MAX + 1; i++)
         scopes[i] = (struct scope){ .kind = SCOPE_INODE, .inode = i };
-    const struct lease plain = { .id = VIEW("a-1"), .session = VIEW("a"), .scopes = scopes,
-                                 .scope_count = 1, .ttl = SPAN_S(1), .holder = VIEW("h") };
+    const struct lease plain = { .id = VIEW("a-1"),
+                                 .session = VIEW("a"),
+                                 .scopes = scopes,
+                                 .scope_count = 1,
+                                 .ttl = SPAN_S(1),
+                                 .holder = VIEW("h") };
     struct lease wanted = plain;
     wanted.scope_count = LEASE_SCOPES_MAX;
     assert_granted_whole_or_refused(&wanted, "the most scopes");
@@ -268,8 +280,9 @@ static void a_repeated_renew_finds_its_own(void **state)
     assert_int_equal(kit_do(table, &op, first, TABLE_RENEW, "a-1", token), HF_OK);
     table = kit_reload(table, 1500);
     const struct view mine[] = { VIEW("another"), first.nonce };
-    op = (struct table_op){ .kind = TABLE_RENEW, .id = VIEW("a-1"), .token = token,
-                            .mine = mine, .mine_count = 2 };
+    op = (struct table_op){
+        .kind = TABLE_RENEW, .id = VIEW("a-1"), .token = token, .mine = mine, .mine_count = 2
+    };
     assert_status(HF_OK, table_apply(table, &op, &second), &op.error);
     assert_true(op.already && view_equal(op.granted_by, first.nonce));
     assert_int_equal(op.expires.us, first.latest.us + 10000000);
@@ -338,13 +351,15 @@ static void each_end_is_final(void **state)
             struct lease_table *table = kit_table();
             struct table_op op;
             uint64_t token = grant_with_output(table, 0, "a-1", "named:x");
-            assert_int_equal(kit_do(table, &op, kit_at(1), ends[first].kind, "a-1", token), HF_OK);
+            assert_int_equal(kit_do(table, &op, kit_at(1), ends[first].kind, "a-1", token),
+                             HF_OK);
             assert_true(op.changed && !op.already);
             assert_int_equal(op.outcome, TABLE_ENDED);
             assert_int_equal(status_of(table, "a-1"), ends[first].status);
             table = kit_reload(table, 2);
             size_t audited = table->audit_count;
-            enum hf_status status = kit_do(table, &op, kit_at(3), ends[second].kind, "a-1", token);
+            enum hf_status status =
+                kit_do(table, &op, kit_at(3), ends[second].kind, "a-1", token);
             if (first == second)
                 assert_true(status == HF_OK && op.already);
             else
@@ -373,7 +388,8 @@ static void a_strangers_token_ends_nothing(void **state)
         /* Of an ended lease neither. */
         assert_int_equal(kit_do(table, &op, kit_at(2), kind, "a-1", token), HF_OK);
         enum hf_status late = kit_do(table, &op, kit_at(3), kind, "a-1", token + 1);
-        assert_true(late == HF_MISMATCH || (kind == TABLE_RELEASE && late == HF_OK && op.already));
+        assert_true(late == HF_MISMATCH ||
+                    (kind == TABLE_RELEASE && late == HF_OK && op.already));
         table_free(table);
     }
 }
@@ -406,7 +422,8 @@ static void a_retried_break_spares_the_next_holder(void **state)
     uint64_t token = grant(table, 0, "a-1", "named:x");
     assert_int_equal(kit_do(table, &op, kit_at(1), TABLE_BREAK, "a-1", token), HF_OK);
     assert_int_equal(table->audit_count, 1);
-    json_t *entry = json_loadb(table->audit[0].data, table->audit[0].size, JSON_DECODE_ANY, NULL);
+    json_t *entry =
+        json_loadb(table->audit[0].data, table->audit[0].size, JSON_DECODE_ANY, NULL);
     assert_true(json_is_object(entry));
     json_decref(entry);
     struct buffer text = kit_encode(table);
@@ -447,16 +464,21 @@ static void odd_reasons_leave_a_readable_document(void **state)
     (void)state;
     static char long_note[NOTE_BYTES_MAX * 2];
     memset(long_note, '1', sizeof long_note);
-    static const struct view notes[] = { { "not json", 8 }, { "\"a\",\"b\":1", 9 }, { "{", 1 },
-                                         { "\xff", 1 }, { long_note, sizeof long_note },
-                                         { "{\"why\":\"x\"}", 11 }, { "", 0 } };
+    static const struct view notes[] = {
+        { "not json", 8 }, { "\"a\",\"b\":1", 9 },          { "{", 1 },
+        { "\xff", 1 },     { long_note, sizeof long_note }, { "{\"why\":\"x\"}", 11 },
+        { "", 0 }
+    };
     for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
         for (int k = 0; k < ENDS; k++) {
             struct lease_table *table = kit_table();
             uint64_t token = grant(table, 0, "a-1", "named:x");
             struct evidence evidence = kit_at(1);
-            struct table_op op = { .kind = ends[k].kind, .id = VIEW("a-1"), .token = token,
-                                   .note = notes[i], .by = VIEW("a \"quoted\" \xff person") };
+            struct table_op op = { .kind = ends[k].kind,
+                                   .id = VIEW("a-1"),
+                                   .token = token,
+                                   .note = notes[i],
+                                   .by = VIEW("a \"quoted\" \xff person") };
             enum hf_status status = table_apply(table, &op, &evidence);
             assert_true(status == HF_OK || status == HF_INVALID);
             table = kit_reload(table, 2);
@@ -533,7 +555,8 @@ static void a_renewal_starts_the_watch_again(void **state)
         assert_int_equal(kit_do(theirs, &op, evidence, TABLE_RENEW, "a-1", token), HF_OK);
         struct buffer text = kit_encode(theirs);
         struct lease_table *previous = ours;
-        assert_status(HF_OK, table_decode(buffer_view(&text), evidence.now, previous, &ours, &error),
+        assert_status(HF_OK,
+                      table_decode(buffer_view(&text), evidence.now, previous, &ours, &error),
                       &error);
         table_free(previous);
         buffer_release(&text);
@@ -586,7 +609,8 @@ static void outputs_are_kept_until_forgotten(void **state)
         if (i == 1)
             assert_int_not_equal(kit_do(table, &op, kit_at(i), TABLE_FORGET, id, 0), HF_OK);
         uint64_t token = table->next_token - 1;
-        assert_int_equal(kit_do(table, &op, kit_at(i), ends[(i / 2) % ENDS].kind, id, token), HF_OK);
+        assert_int_equal(kit_do(table, &op, kit_at(i), ends[(i / 2) % ENDS].kind, id, token),
+                         HF_OK);
     }
     for (int i = 1; i < 100; i += 2) {
         snprintf(id, sizeof id, "a-%d", i);
@@ -611,7 +635,8 @@ static void expired_outputs_are_kept_too(void **state)
         char id[16];
         snprintf(id, sizeof id, "b-%d", i);
         uint64_t token = grant(table, 20000 + i, id, "chunk:x");
-        assert_int_equal(kit_do(table, &op, kit_at(20000 + i), TABLE_RELEASE, id, token), HF_OK);
+        assert_int_equal(kit_do(table, &op, kit_at(20000 + i), TABLE_RELEASE, id, token),
+                         HF_OK);
     }
     assert_int_equal(status_of(table, "a-1"), LEASE_EXPIRED);
     assert_true(view_equal(kit_lease(table, "a-1")->output, VIEW("out/1")));

@@ -363,6 +363,102 @@ def no_multi_delete(connection, request):
     return connection.reply(204)
 
 
+def forgets(connection, request):
+    """Accepts every put, and has nothing afterwards."""
+    if request.method == "PUT":
+        return connection.reply(200, headers={"ETag": '"x"'})
+    return connection.reply(404, error("NoSuchKey"))
+
+
+def escapes(connection, request):
+    """Sends a terminal's control sequence where its own address should stand."""
+    connection.reply(301, headers={"Location": "http://\x1b]0;owned\x07/"})
+
+
+def only_100(connection, request):
+    """Takes the request, says that one may go on, and closes."""
+    connection.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+    raise Gone
+
+
+def timeout_408(connection, request):
+    """As a load balancer says it: without a body."""
+    connection.reply(408)
+
+
+def unmodified_304(connection, request):
+    """How some stores refuse a put with If-None-Match."""
+    connection.reply(304, headers={"ETag": '"x"'})
+
+
+def wrong_range(connection, request):
+    """Answers every range with the first bytes of the object."""
+    connection.reply(206, b"0123", {"ETag": '"x"', "Content-Range": "bytes 0-3/10"})
+
+
+def short_range(connection, request):
+    """Answers a range with less than was asked for."""
+    connection.reply(206, b"45", {"ETag": '"x"', "Content-Range": "bytes 4-5/10"})
+
+
+def strange_headers(connection, request):
+    """Accepts a get that has a header nobody meant to send."""
+    if "x-injected" in request.headers:
+        return connection.reply(200, b"injected", {"ETag": '"x"'})
+    return connection.reply(412, error("PreconditionFailed"))
+
+
+def names(connection, request, keys, most=1000):
+    """One page of a listing of these keys, as S3 makes it."""
+    ask = {name: values[0] for name, values in request.query.items()}
+    prefix, after, delimiter = (ask.get(n, "") for n in ("prefix", "start-after", "delimiter"))
+    most = min(most, int(ask["max-keys"]))
+    entries = []
+    for key in keys:
+        if not key.startswith(prefix) or key <= after:
+            continue
+        cut = key.find(delimiter, len(prefix)) if delimiter else -1
+        entry = (True, key[:cut + 1]) if cut >= 0 else (False, key)
+        if entry not in entries:
+            entries.append(entry)
+    xml = "".join(f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>" if group else
+                  f"<Contents><Key>{name}</Key><ETag>x</ETag><Size>1</Size></Contents>"
+                  for group, name in entries[:most])
+    cut = "true" if len(entries) > most else "false"
+    connection.reply(200, f"<ListBucketResult><IsTruncated>{cut}</IsTruncated>{xml}"
+                          "</ListBucketResult>")
+
+
+def folders(connection, request):
+    """Objects below p/, and the empty one "p/" that consoles make for a folder."""
+    names(connection, request, ["p/", "p/a", "p/b/1", "p/b/2", "p/c"])
+
+
+def short_pages(connection, request):
+    """200 keys, one a page whatever was asked for."""
+    names(connection, request, [f"k{i:03}" for i in range(200)], most=1)
+
+
+def unordered(connection, request):
+    """Lists in an order of its own, as directory buckets do."""
+    names(connection, request, ["b", "c", "a"])
+
+
+def rules(connection, request):
+    """A bucket with two lifecycle rules, the second one switched on."""
+    if "lifecycle" in request.query:
+        return connection.reply(200, "<LifecycleConfiguration><Rule><Status>Disabled</Status></Rule>"
+                                     "<Rule><Status>Enabled</Status></Rule>"
+                                     "</LifecycleConfiguration>")
+    return connection.reply(404, error("NoSuchConfiguration"))
+
+
+def deletes_other(connection, request):
+    """A multi-object delete that failed for a key under another spelling."""
+    return connection.reply(200, "<DeleteResult><Error><Key>K%65pt</Key><Code>AccessDenied</Code>"
+                                 "<Message>no</Message></Error></DeleteResult>")
+
+
 # ---- Where credentials come from --------------------------------------------------------------
 
 
@@ -436,7 +532,9 @@ BEHAVIOURS = {
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
-        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who)
+        bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who, forgets,
+        only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
+        short_pages, unordered, rules, deletes_other, escapes)
 }
 BEHAVIOURS["latest"] = instance
 

@@ -82,7 +82,7 @@ static const struct row rows[] = {
       "429" },
     { "conflict-409", "", HF_UNAVAILABLE, HF_CONFLICT, HF_UNAVAILABLE, HF_UNAVAILABLE, 2,
       NULL },
-    { "gone-404", "", HF_NOT_FOUND, HF_NOT_FOUND, HF_NOT_FOUND, HF_OK, 2, "no such object" },
+    { "gone-404", "", HF_UNAVAILABLE, HF_CONFLICT, HF_NOT_FOUND, HF_OK, 2, "no such object" },
     { "no-bucket", "", HF_INVALID, HF_INVALID, HF_INVALID, HF_INVALID, 2, "create it" },
     { "not-s3", "", HF_UNAVAILABLE, HF_UNAVAILABLE, HF_UNAVAILABLE, HF_UNAVAILABLE, 2,
       "not from S3" },

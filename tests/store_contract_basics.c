@@ -380,6 +380,25 @@ static void a_batch_is_answered_one_by_one(struct contract *c)
     EXPECT(c, good);
 }
 
+static void a_bad_call_fails_its_batch(struct contract *c)
+{
+    struct contract_key key;
+    struct put_call puts[] = { { .key = contract_key(c, VIEW("good"), &key) },
+                               { .key = VIEW("") } };
+    struct delete_call removals[] = { { .key = key.view }, { .key = VIEW("") } };
+    struct buffer body = BUFFER_INIT(KIB);
+    struct get_call gets[] = { { .key = key.view, .body = &body }, { .key = VIEW("") } };
+    EXPECT(c, store_put_many(c->store, puts, 2) == HF_INVALID);
+    EXPECT(c, puts[0].error.status == HF_INVALID);
+    EXPECT(c, contract_missing(c, VIEW("good")));
+    EXPECT(c, contract_put(c, VIEW("good"), VIEW("1"), NULL));
+    EXPECT(c, store_delete_many(c->store, removals, 2) == HF_INVALID);
+    EXPECT(c, removals[0].error.status == HF_INVALID);
+    EXPECT(c, contract_holds(c, VIEW("good"), VIEW("1")));
+    EXPECT(c, store_get_many(c->store, gets, 2) == HF_INVALID);
+    EXPECT(c, gets[0].error.status == HF_INVALID && body.size == 0);
+}
+
 static void a_batch_has_one_winner_a_key(struct contract *c)
 {
     struct contract_key key;
@@ -459,6 +478,8 @@ static const struct contract_row rows[] = {
     { "keys of up to 1,024 bytes work", long_keys },
     { "an empty key and one of 1,025 bytes are invalid", keys_out_of_bounds },
     { "a batch is answered one by one", a_batch_is_answered_one_by_one },
+    { "a call that is invalid fails its whole batch, and every call says so",
+      a_bad_call_fails_its_batch },
     { "a batch of puts if absent of one key has one winner", a_batch_has_one_winner_a_key },
     { "many objects are deleted at once", many_are_deleted_at_once },
     { "a reply tells the store's time where the store has a clock", a_reply_tells_the_time },

@@ -119,6 +119,28 @@ static void groups_stand_once(struct contract *c)
     }
 }
 
+/* Behind the last byte there is none to jump to. */
+static void groups_of_the_last_byte(struct contract *c)
+{
+    static const char *const names[] = { "a",
+                                         "a\xff"
+                                         "b",
+                                         "a\xff"
+                                         "c",
+                                         "b\xff" };
+    static const char *const grouped[] = { "a", "a\xff", "b\xff" };
+    struct names got;
+    if (!c->any_bytes)
+        return;
+    put_all(c, names, 4);
+    for (size_t page = 1; page <= 4; page++) {
+        bool good =
+            collect(c, VIEW(""), VIEW("\xff"), page, &got) && names_are(&got, grouped, 3);
+        arena_release(&got.arena);
+        EXPECT(c, good);
+    }
+}
+
 static void after_any_name(struct contract *c)
 {
     put_all(c, tree, TREE);
@@ -255,6 +277,7 @@ static const struct contract_row rows[] = {
     { "a listing is in byte order whatever the page size", listing_in_byte_order },
     { "a listing keeps to its prefix", listing_by_prefix },
     { "a group behind a delimiter stands once, in its place", groups_stand_once },
+    { "a delimiter may be the last byte there is", groups_of_the_last_byte },
     { "a listing goes on after any name, also one that does not exist", after_any_name },
     { "a listing tells the ETag and size that a get tells", listing_tells_what_get_tells },
     { "a listing shows the last write and the last delete", listing_shows_the_last_write },

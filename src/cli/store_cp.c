@@ -78,6 +78,9 @@ static enum hf_status write_and_verify(struct copy *copy, struct view key, struc
     copy->gauge.pass = 2;
     enum hf_status status =
         read_object(copy, copy->to, key, &put.etag, copy->back_spool, &back);
+    if (status == HF_NOT_FOUND)
+        status = error_set(&cli->error, HF_CORRUPT,
+                           "the copy was written but cannot be read back: it is gone");
     if (status == HF_OK && !sums_equal(sum, back))
         status = error_set(&cli->error, HF_CORRUPT,
                            "the copy reads back as %" PRIu64 " bytes with CRC32C %08" PRIx32
@@ -103,7 +106,8 @@ static void tell_object(struct copy *copy, struct view from, struct view to,
     output_flush(&copy->cli->out, /* error */ NULL); /* whoever reads along sees it at once */
 }
 
-/* `there` is what the target has under that key, or NULL. */
+/* `there` is what the target has under that key, or NULL. Only what the source no longer has
+ * counts as vanished; NOT_FOUND from the target is a failure. */
 static enum hf_status copy_object(struct copy *copy, struct view from, struct view to,
                                   const struct object_info *there)
 {
@@ -111,6 +115,10 @@ static enum hf_status copy_object(struct copy *copy, struct view from, struct vi
     copy->gauge.pass = 0;
     enum hf_status status =
         read_object(copy, copy->from, from, /* etag */ NULL, copy->spool, &sum);
+    if (status == HF_NOT_FOUND && cli_given(copy->cli, "recursive")) {
+        copy->vanished++;
+        return HF_OK;
+    }
     bool equal = false;
     if (status == HF_OK && there && there->size == sum.size) {
         copy->gauge.pass = 1;
@@ -212,10 +220,6 @@ static enum hf_status copy_entry(struct copy *copy, const struct list_entry *ent
     copy->gauge.size = entry->info.size;
     enum hf_status status = copy_object(copy, entry->key, target->key, found(target));
     copy->gauge.before += entry->info.size;
-    if (status == HF_NOT_FOUND) {
-        copy->vanished++;
-        return HF_OK;
-    }
     if (status != HF_OK)
         name_key(copy->cli, entry->key);
     return status;

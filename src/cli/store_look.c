@@ -231,8 +231,10 @@ static void write_report(struct cli *cli, const struct probe_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
         const struct probe_finding *finding = &report->findings[i];
-        output_print(&cli->out, "%-8s  %-28s  %s\n", probe_verdict_name(finding->verdict),
-                     finding->what, finding->detail);
+        output_print(&cli->out, "%-8s  %-28s  ", probe_verdict_name(finding->verdict),
+                     finding->what);
+        output_key(&cli->out, view_of(finding->detail)); /* it may quote a server */
+        output_text(&cli->out, "\n");
     }
 }
 

@@ -141,6 +141,8 @@ enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
     }
     enum hf_status status = lease_decode(fields->id, buffer_view(&out), ret_lease, error);
     buffer_release(&out);
+    if (status == HF_CORRUPT) /* the fields are at fault, not the store */
+        return error_set(error, HF_INVALID, "%s", error ? error->why : "");
     if (status == HF_OK)
         (*ret_lease)->seen = fields->seen;
     return status;

@@ -115,14 +115,17 @@ struct lease *table_take_waiter(struct lease_table *table, size_t index)
     return wanted;
 }
 
+static void remove_audit(struct lease_table *table, size_t index)
+{
+    table->bytes -= table->audit[index].size;
+    free((char *)(uintptr_t)table->audit[index].data);
+    table->audit_count--;
+    memmove(&table->audit[index], &table->audit[index + 1],
+            (table->audit_count - index) * sizeof *table->audit);
+}
+
 bool table_add_audit(struct lease_table *table, struct view entry)
 {
-    if (table->audit_count == TABLE_AUDIT_MAX) {
-        table->bytes -= table->audit[0].size;
-        free((char *)(uintptr_t)table->audit[0].data);
-        table->audit_count--;
-        memmove(&table->audit[0], &table->audit[1], table->audit_count * sizeof *table->audit);
-    }
     void *audit = table->audit;
     char *copy = malloc(entry.size + 1);
     if (!copy || !grow(&audit, table->audit_count, sizeof *table->audit)) {
@@ -133,7 +136,14 @@ bool table_add_audit(struct lease_table *table, struct view entry)
     table->audit = audit;
     table->audit[table->audit_count++] = (struct view){ copy, entry.size };
     table->bytes += entry.size;
+    if (table->audit_count > TABLE_AUDIT_MAX)
+        remove_audit(table, 0);
     return true;
+}
+
+void table_drop_audit(struct lease_table *table)
+{
+    remove_audit(table, table->audit_count - 1);
 }
 
 /* ---- Encoding ------------------------------------------------------------------------ */
@@ -204,7 +214,7 @@ struct decoding {
     struct lease_table *table;
     struct view format;
     bool has_next_token, has_leases;
-    bool no_memory; /* says nothing about the document */
+    bool no_memory;       /* says nothing about the document */
     struct view reserved; /* the array, as it stands */
     struct error *error;
 };
@@ -465,8 +475,10 @@ bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, siz
         for (json_enter_array(&reader); json_next_element(&reader);)
             if (json_take_plain(&reader, &raw) && count < max)
                 ret_ids[count++] = raw;
+        if (reader.why)
+            return false;
         *ret_count = count;
-        return reader.why == NULL;
+        return true;
     }
     return false;
 }

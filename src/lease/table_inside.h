@@ -26,6 +26,9 @@ bool table_add_lease(struct lease_table *table, struct lease *lease);
 bool table_add_waiter(struct lease_table *table, struct lease *wanted);
 bool table_add_audit(struct lease_table *table, struct view entry);
 
+/* Takes back the newest entry. */
+void table_drop_audit(struct lease_table *table);
+
 void table_remove_lease(struct lease_table *table, size_t index);
 struct lease *table_take_waiter(struct lease_table *table, size_t index);
 

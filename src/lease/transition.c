@@ -178,6 +178,15 @@ static enum hf_status held(struct table_op *op, struct view blocker, const char 
     return error_set(&op->error, HF_HELD, "%s", why);
 }
 
+/* Some waiter that a request would have to overtake. */
+static struct view waiter_in_way(const struct lease_table *table, const struct lease *wanted)
+{
+    for (size_t i = 0; i < table->waiter_count; i++)
+        if (leases_conflict(table->waiters[i].wanted, wanted))
+            return table->waiters[i].wanted->id;
+    return VIEW("");
+}
+
 static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
 {
     struct lease *wanted;
@@ -231,7 +240,8 @@ static enum hf_status check_texts(const struct lease *wanted, struct table_op *o
                          HOLDER_BYTES_MAX);
     if (wanted->output.size > OUTPUT_BYTES_MAX || !utf8_is_text(wanted->output))
         return error_set(&op->error, HF_INVALID,
-                         "an output's name is UTF-8 text of at most %d bytes", OUTPUT_BYTES_MAX);
+                         "an output's name is UTF-8 text of at most %d bytes",
+                         OUTPUT_BYTES_MAX);
     if (!is_note(wanted->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
@@ -356,7 +366,8 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     bool free = !queue_active_blocks(table, op->wanted, &blocker);
     bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0;
     if ((!free || !first) && !op->wait)
-        return held(op, blocker, free ? "others wait for it" : "it is held");
+        return free ? held(op, waiter_in_way(table, op->wanted), "others wait for it")
+                    : held(op, blocker, "it is held");
     if (table->lease_count >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
         return full(table, op);
     return free && first ? grant_free(table, op->wanted, evidence, op) : enqueue(table, op);
@@ -524,13 +535,19 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
                          "a reason has at most %d bytes, the name of who breaks %d",
                          NOTE_BYTES_MAX, HOLDER_BYTES_MAX);
     enum hf_status status = find_own(table, op, &lease);
-    if (status == HF_OK && lease->status == LEASE_ACTIVE)
+    if (status != HF_OK)
+        return status;
+    bool active = lease->status == LEASE_ACTIVE;
+    if (active)
         status = write_audit(table, lease, op, evidence);
+    if (status != HF_OK)
+        return status;
     struct view reason = op->note;
-    op->note = VIEW("");
-    if (status == HF_OK)
-        status = end_own(table, op, LEASE_BROKEN, evidence);
+    op->note = VIEW(""); /* the reason goes into the audit; the lease keeps its own note */
+    status = end_own(table, op, LEASE_BROKEN, evidence);
     op->note = reason;
+    if (active && status != HF_OK)
+        table_drop_audit(table);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,12 +44,22 @@ static const struct etag *etag_if(const struct error *error, const struct etag *
     return error->status == HF_OK || error->status == HF_NOT_MODIFIED ? etag : NULL;
 }
 
+/* The size of the range that was asked for. */
+static uint64_t bytes_of_get(const struct get_call *call)
+{
+    if (call->error.status != HF_OK)
+        return 0;
+    uint64_t left = call->info.size - call->offset;
+    return call->length > 0 && call->length < left ? call->length : left;
+}
+
 static struct observation observation_of_get(const struct get_call *call)
 {
     return (struct observation){ .kind = CALL_GET,
                                  .key = call->key,
                                  .error = &call->error,
-                                 .etag = etag_if(&call->error, &call->info.etag) };
+                                 .etag = etag_if(&call->error, &call->info.etag),
+                                 .bytes_received = bytes_of_get(call) };
 }
 
 static struct observation observation_of_put(const struct put_call *call)
@@ -69,8 +80,6 @@ static void observed_get(struct store *store, struct get_call *calls, size_t cou
     struct span took = since(store, start);
     for (size_t i = 0; i < count; i++) {
         struct observation seen = observation_of_get(&calls[i]);
-        if (calls[i].error.status == HF_OK)
-            seen.bytes_received = calls[i].info.size;
         seen.took = took;
         seen.first_of_batch = i == 0;
         tell(observed, &seen);
@@ -129,7 +138,6 @@ static void observed_get_file(struct store *store, struct get_call *call, int fd
     observed->inner->ops->get_file(observed->inner, call, fd, progress);
     struct observation seen = observation_of_get(call);
     seen.kind = CALL_GET_FILE;
-    seen.bytes_received = call->error.status == HF_OK ? call->info.size : 0;
     seen.took = since(store, start);
     seen.first_of_batch = true;
     tell(observed, &seen);
@@ -143,6 +151,7 @@ static void observed_put_file(struct store *store, struct put_call *call, int fd
     observed->inner->ops->put_file(observed->inner, call, fd, progress);
     struct observation seen = observation_of_put(call);
     seen.kind = CALL_PUT_FILE;
+    file_size(fd, &seen.bytes_sent, /* error */ NULL);
     seen.took = since(store, start);
     seen.first_of_batch = true;
     tell(observed, &seen);
@@ -235,7 +244,7 @@ void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COU
 
 /* ---- The trace ----------------------------------------------------------------------- */
 
-/* Keys may hold any byte; a line shows the odd ones as \xNN. */
+/* Keys, ETags and what a server says may hold any byte; a line shows the odd ones as \xNN. */
 static void append_printable(struct buffer *line, struct view text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -251,8 +260,10 @@ static void append_condition(struct buffer *line, const struct condition *condit
 {
     if (condition && condition->kind == CONDITION_ABSENT)
         buffer_print(line, " if-absent");
-    if (condition && condition->kind == CONDITION_MATCH)
-        buffer_print(line, " if-match %.*s", VIEW_ARGS(etag_view(&condition->etag)));
+    if (condition && condition->kind == CONDITION_MATCH) {
+        buffer_print(line, " if-match ");
+        append_printable(line, etag_view(&condition->etag));
+    }
 }
 
 static void trace_saw(void *argument, const struct observation *seen)
@@ -264,10 +275,14 @@ static void trace_saw(void *argument, const struct observation *seen)
     append_printable(&line, seen->key);
     append_condition(&line, seen->condition);
     buffer_print(&line, " -> %s", hf_status_name(seen->error->status));
-    if (seen->error->status != HF_OK)
-        buffer_print(&line, " (%s)", seen->error->why);
-    else if (seen->etag)
-        buffer_print(&line, " %.*s", VIEW_ARGS(etag_view(seen->etag)));
+    if (seen->error->status != HF_OK) {
+        buffer_print(&line, " (");
+        append_printable(&line, view_of(seen->error->why));
+        buffer_print(&line, ")");
+    } else if (seen->etag) {
+        buffer_print(&line, " ");
+        append_printable(&line, etag_view(seen->etag));
+    }
     if (seen->bytes_sent + seen->bytes_received > 0)
         buffer_print(&line, " %" PRIu64 " bytes", seen->bytes_sent + seen->bytes_received);
     buffer_print(&line, " %s", span_text(seen->took, span));

@@ -3,6 +3,7 @@
 #include "store/store.h"
 
 #include "base/check.h"
+#include "store/toolkit.h"
 
 bool etag_set(struct etag *etag, struct view text)
 {
@@ -71,13 +72,18 @@ static bool delete_is_good(struct store *store, struct delete_call *call)
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
+/* Nothing of a batch is done when one of its calls is bad, and every call says so. */
+
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count)
 {
     check(count <= BATCH_MAX);
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
-        if (!get_is_good(&calls[i]))
-            return calls[i].error.status;
+        if (!get_is_good(&calls[i])) {
+            struct error error = calls[i].error;
+            get_fail_all(calls, count, &error);
+            return error.status;
+        }
     store->ops->get(store, calls, count);
     for (size_t i = 0; i < count; i++) {
         enum hf_status status = calls[i].error.status;
@@ -93,8 +99,11 @@ enum hf_status store_put_many(struct store *store, struct put_call *calls, size_
     check(count <= BATCH_MAX);
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
-        if (!put_is_good(&calls[i]))
-            return calls[i].error.status;
+        if (!put_is_good(&calls[i])) {
+            struct error error = calls[i].error;
+            put_fail_all(calls, count, &error);
+            return error.status;
+        }
     store->ops->put(store, calls, count);
     for (size_t i = 0; i < count; i++) {
         enum hf_status status = calls[i].error.status;
@@ -110,8 +119,11 @@ enum hf_status store_delete_many(struct store *store, struct delete_call *calls,
     check(count <= BATCH_MAX);
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
-        if (!delete_is_good(store, &calls[i]))
-            return calls[i].error.status;
+        if (!delete_is_good(store, &calls[i])) {
+            struct error error = calls[i].error;
+            delete_fail_all(calls, count, &error);
+            return error.status;
+        }
     store->ops->remove(store, calls, count);
     for (size_t i = 0; i < count && first == HF_OK; i++)
         first = calls[i].error.status;
@@ -151,8 +163,10 @@ enum hf_status store_list(struct store *store, struct list_call *call)
         return error_no_memory(&call->error);
     error_clear(&call->error);
     store->ops->list(store, call);
-    if (call->error.status != HF_OK)
+    if (call->error.status != HF_OK) {
         list_release(call);
+        call->more = false;
+    }
     check(!call->more || call->count > 0);
     return call->error.status;
 }

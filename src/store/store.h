@@ -208,8 +208,8 @@ struct store {
     struct store_traits traits;
 };
 
-/* Opens by URL: mem:  dir:PATH  sqlite:FILE. Options follow as ?name=value&name=value; an
- * unknown one is refused. */
+/* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
+ * ?name=value&name=value; an unknown one is refused. */
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
                           struct error *error);
 
@@ -223,7 +223,8 @@ enum hf_status store_delete(struct store *store, struct delete_call *call);
 enum hf_status store_list(struct store *store, struct list_call *call);
 
 /* Many calls, at most BATCH_MAX: the back end does them together as well as it can. OK when all
- * are; else the first status that is not. */
+ * are; else the first status that is not. A call that is INVALID or UNSUPPORTED as it stands
+ * fails the whole batch: nothing of it is done, and every call has that error. */
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count);
 enum hf_status store_put_many(struct store *store, struct put_call *calls, size_t count);
 enum hf_status store_delete_many(struct store *store, struct delete_call *calls, size_t count);

@@ -102,15 +102,20 @@ static void set_cursor(struct list_cursor *cursor, struct view from, bool beyond
     cursor->beyond = beyond;
 }
 
-/* The next place behind a name: behind all that starts with it, if it stands for a group. A
- * delimiter of 0xff has no successor in its place, so its groups are walked through. */
+/* Whether a name stands for a group that can be jumped over. A delimiter of 0xff has no successor
+ * in its place, so its groups are walked through, key by key. */
+static bool can_jump(const struct list_call *call, struct view name)
+{
+    return is_group(call, name) && (unsigned char)call->delimiter.data[0] < 0xff;
+}
+
+/* The next place behind a name: behind all that starts with it, if it stands for a group. */
 static void move_behind(const struct list_call *call, struct list_cursor *cursor,
                         struct view name)
 {
     set_cursor(cursor, name, /* beyond */ true);
-    unsigned char last = name.size ? (unsigned char)name.data[name.size - 1] : 0xff;
-    if (is_group(call, name) && last < 0xff) {
-        cursor->space[name.size - 1] = (char)(last + 1);
+    if (can_jump(call, name)) {
+        cursor->space[name.size - 1]++;
         cursor->beyond = false;
     }
 }
@@ -154,6 +159,6 @@ bool list_offer(struct list_call *call, struct list_cursor *cursor, struct view 
         if (!entry->is_prefix)
             entry->info = *info;
     }
-    move_behind(call, cursor, is_group(call, name) ? name : key);
+    move_behind(call, cursor, can_jump(call, name) ? name : key);
     return true;
 }

@@ -34,7 +34,8 @@ enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int 
 
 /* Where the bytes of a get go: the body of the call, or a file. */
 struct sink {
-    int fd; /* -1: the body */
+    int fd;     /* -1: the body */
+    off_t size; /* of the file, before */
     const struct progress *progress;
 };
 
@@ -74,12 +75,16 @@ static enum hf_status read_object(int fd, struct get_call *call, const struct si
         *ret_changed = !dir_file_unchanged(fd, &st);
     if (*ret_changed && sink->fd < 0)
         call->body->size = body_size;
+    else if (*ret_changed && ftruncate(sink->fd, sink->size) != 0)
+        return error_from_errno(&call->error, errno, "cut off what was read in vain");
     return status;
 }
 
 static void get_one(struct dir_store *dir, struct get_call *call, const struct sink *sink)
 {
     struct dir_path path;
+    if (dir_is_forked(dir, &call->error))
+        return;
     dir_path_encode(call->key, &path);
     bool changed = true;
     for (int tries = 0; changed && tries < READ_TRIES_MAX; tries++) {
@@ -112,7 +117,12 @@ static void dir_get(struct store *store, struct get_call *calls, size_t count)
 static void dir_get_file(struct store *store, struct get_call *call, int fd,
                          const struct progress *progress)
 {
-    const struct sink sink = { .fd = fd, .progress = progress };
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        error_from_errno(&call->error, errno, "look at the file");
+        return;
+    }
+    const struct sink sink = { .fd = fd, .size = st.st_size, .progress = progress };
     get_one(dir_of(store), call, &sink);
 }
 
@@ -166,7 +176,7 @@ static enum hf_status open_root(const char *path, bool sync, int *ret_root, stru
 static void dir_close(struct store *store)
 {
     struct dir_store *dir = dir_of(store);
-    dir_temp_release(&dir->temp);
+    dir_temp_release(&dir->temp, dir_is_forked(dir, /* error */ NULL));
     dir_locks_close(&dir->locks);
     close(dir->root);
     free(dir);
@@ -219,6 +229,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
                               .etag_fresh = true,
                               .list_ordered = true,
                               .clock = STORE_CLOCK_BOOT } },
+        .pid = getpid(),
         .sync = sync,
     };
     enum hf_status status = open_root(path, sync, &dir->root, error);

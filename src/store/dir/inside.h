@@ -7,8 +7,11 @@
 #include "store/dir/temp.h"
 #include "store/store.h"
 
+#include <unistd.h>
+
 struct dir_store {
     struct store base;
+    pid_t pid; /* a forked child shares our locks: they would not keep it and us apart */
     int root;
     bool sync;
     struct dir_locks locks;
@@ -18,6 +21,14 @@ struct dir_store {
 static inline struct dir_store *dir_of(struct store *store)
 {
     return (struct dir_store *)store;
+}
+
+static inline bool dir_is_forked(const struct dir_store *dir, struct error *error)
+{
+    if (getpid() == dir->pid)
+        return false;
+    error_set(error, HF_INVALID, "the store was opened before fork; open it again");
+    return true;
 }
 
 /* The deadline of a call that may not have set one. */

@@ -221,6 +221,11 @@ static enum hf_status open_stream(struct walk *walk, const struct level *level,
     return error_from_errno(&walk->call->error, failed, "open a folder");
 }
 
+static bool is_late(const struct walk *walk)
+{
+    return !mono_before(env_now(walk->dir->base.env), walk->deadline);
+}
+
 /* While it is read no file in it may move aside: see DIR_LOCK_MOVE. */
 static enum hf_status read_level(struct walk *walk, struct level *level)
 {
@@ -228,7 +233,7 @@ static enum hf_status read_level(struct walk *walk, struct level *level)
     struct error *error = &walk->call->error;
     struct dir_lock lock = { .fd = -1 };
     DIR *stream;
-    if (!mono_before(env_now(locks->env), walk->deadline))
+    if (is_late(walk))
         return error_set(error, HF_UNAVAILABLE, "the listing took too long");
     if (open_stream(walk, level, &stream) != HF_OK)
         return error->status;
@@ -343,6 +348,8 @@ static bool read_info(struct walk *walk, struct view key, struct object_info *re
     return call->error.status == HF_OK;
 }
 
+/* Foreign files are read for their ETags: where that takes too long the page ends early, but not
+ * before its first entry. */
 static void fill_page(struct walk *walk)
 {
     struct list_call *call = walk->call;
@@ -352,7 +359,12 @@ static void fill_page(struct walk *walk)
         struct object_info info;
         if (walk_next(walk, &key) != HF_OK || key.size == 0)
             break;
-        if (is_grouped(call, key) || read_info(walk, key, &info))
+        bool grouped = is_grouped(call, key);
+        if (!grouped && call->count > 0 && is_late(walk)) {
+            call->more = true;
+            break;
+        }
+        if (grouped || read_info(walk, key, &info))
             more = list_offer(call, &walk->cursor, key, &info);
         else
             more = call->error.status == HF_OK;
@@ -364,6 +376,8 @@ static void fill_page(struct walk *walk)
 
 void dir_list(struct store *store, struct list_call *call)
 {
+    if (dir_is_forked(dir_of(store), &call->error))
+        return;
     struct walk *walk = malloc(sizeof *walk);
     if (!walk) {
         error_no_memory(&call->error);

@@ -27,16 +27,24 @@ void dir_temp_init(struct dir_temp *temp, struct dir_locks *locks)
     env_mutex_init(locks->env, &temp->own.mutex);
 }
 
-void dir_temp_release(struct dir_temp *temp)
+static void remove_own(struct dir_temp *temp)
+{
+    int all = dir_open_beneath(temp->locks->root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);
+    if (all >= 0) {
+        unlinkat(all, temp->own.name, AT_REMOVEDIR);
+        close(all);
+    }
+    dir_lock_drop(temp->locks, &temp->own.alive);
+}
+
+void dir_temp_release(struct dir_temp *temp, bool forked)
 {
     if (temp->own.fd >= 0) {
-        int all = dir_open_beneath(temp->locks->root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);
-        if (all >= 0) {
-            unlinkat(all, temp->own.name, AT_REMOVEDIR);
-            close(all);
-        }
         close(temp->own.fd);
-        dir_lock_drop(temp->locks, &temp->own.alive);
+        if (forked)
+            close(temp->own.alive.fd); /* the lock is still the parent's */
+        else
+            remove_own(temp);
     }
     env_mutex_release(&temp->own.mutex);
 }

@@ -20,7 +20,9 @@ struct dir_temp {
 };
 
 void dir_temp_init(struct dir_temp *temp, struct dir_locks *locks);
-void dir_temp_release(struct dir_temp *temp);
+
+/* Also in a forked child, to whom (`forked`) the directory does not belong. */
+void dir_temp_release(struct dir_temp *temp, bool forked);
 
 /* Removes what dead writers left; does nothing where it may not. */
 void dir_temp_sweep(struct dir_temp *temp);

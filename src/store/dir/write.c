@@ -239,6 +239,8 @@ static void put_one(struct dir_store *dir, struct put_call *call, const struct s
 {
     struct change change;
     struct dir_new file;
+    if (dir_is_forked(dir, &call->error))
+        return;
     change_init(&change, dir, call->key, &call->condition, call->deadline);
     if (judge_early(dir, &change, &call->error) != HF_OK ||
         dir_temp_make(&dir->temp, &file, &call->error) != HF_OK)
@@ -270,6 +272,8 @@ void dir_remove(struct store *store, struct delete_call *calls, size_t count)
     struct dir_store *dir = dir_of(store);
     for (size_t i = 0; i < count; i++) {
         struct change change;
+        if (dir_is_forked(dir, &calls[i].error))
+            continue;
         change_init(&change, dir, calls[i].key, &calls[i].condition, calls[i].deadline);
         if (apply(dir, &change, &calls[i].error) == HF_OK) {
             error_clear(&calls[i].error);

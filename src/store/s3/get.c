@@ -29,6 +29,10 @@ static enum hf_status look_at_reply(struct reading *reading, const struct http_r
         return error_set(&call->error, HF_CORRUPT, "the store sent an object without a length");
     if (reading->range[0] && reply->status != 206)
         return error_set(&call->error, HF_UNSUPPORTED, "the store ignores ranges");
+    if (reading->range[0] &&
+        (!reply->has_range || reply->range_start != call->offset + reading->arrived))
+        return error_set(&call->error, HF_CORRUPT,
+                         "the store sent another range than was asked for");
     if (reading->arrived > 0 && !etag_equal(&reply->etag, &call->info.etag))
         return error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
     call->info = (struct object_info){
@@ -97,6 +101,20 @@ static bool read_again(void *argument, struct s3_request *request)
     return true;
 }
 
+/* A 206 may hold less than was asked for, and be whole by its own account. */
+static void check_end(struct reading *reading, const struct http_reply *reply)
+{
+    struct get_call *call = reading->call;
+    if (!reply->has_range)
+        return;
+    uint64_t behind = reply->range_total > call->offset ? reply->range_total - call->offset : 0;
+    uint64_t wanted = call->length > 0 && call->length < behind ? call->length : behind;
+    if (reading->arrived != wanted)
+        error_set(&call->error, HF_CORRUPT,
+                  "the store sent %" PRIu64 " bytes of a range of %" PRIu64, reading->arrived,
+                  wanted);
+}
+
 static enum hf_status ask(struct s3_store *s3, struct reading *reading,
                           struct s3_request *request)
 {
@@ -110,6 +128,10 @@ static enum hf_status ask(struct s3_store *s3, struct reading *reading,
         begin_body(reading, &reply); /* there may have been nothing to take */
     else if (!reading->refused)
         call->error = error;
+    if (status == HF_OK && !reading->refused)
+        check_end(reading, &reply);
+    if (status == HF_CONFLICT && call->match.size == 0) /* nobody asked but our second try */
+        error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
     if (status == HF_OK && !reading->refused && !reply.has_length && !reply.has_range)
         call->info.size = reading->arrived;
     if (status == HF_NOT_MODIFIED)
@@ -126,6 +148,10 @@ static void read_object(struct s3_store *s3, struct reading *reading,
     struct s3_request request = { .method = "GET", .progress = progress };
     if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK)
         return;
+    if (!s3_can_send_etag(&call->match) || !s3_can_send_etag(&call->none_match)) {
+        error_set(&call->error, HF_INVALID, "this cannot be an ETag of S3");
+        return;
+    }
     uint64_t most = reading->fd < 0 ? call->body->max : OBJECT_BYTES_MAX;
     request.deadline = s3_stream_deadline(s3, call->deadline, most, &request.stall);
     request.sink = (struct http_sink){ take_bytes, reading };

@@ -257,11 +257,17 @@ static struct view without_quotes(struct view text)
 }
 
 /* "bytes 0-9/1234" */
-static void read_range_total(struct http_reply *reply, struct view text)
+static void read_range(struct http_reply *reply, struct view text)
 {
     struct error error;
-    struct view total = view_from(text, view_find(text, '/') + 1);
-    reply->has_range = parse_u64(total, OBJECT_BYTES_MAX, &reply->range_total, &error) == HF_OK;
+    struct view total = text;
+    struct view start = view_cut(&total, '/');
+    if (view_starts_with(start, VIEW("bytes ")))
+        start = view_from(start, 6);
+    start = view_first(start, view_find(start, '-'));
+    reply->has_range =
+        parse_u64(start, OBJECT_BYTES_MAX, &reply->range_start, &error) == HF_OK &&
+        parse_u64(total, OBJECT_BYTES_MAX, &reply->range_total, &error) == HF_OK;
 }
 
 static void keep_text(char *to, size_t size, struct view value)
@@ -285,7 +291,7 @@ static void keep_header(struct http_reply *reply, struct view name, struct view 
     else if (named(name, "transfer-encoding"))
         reply->chunked = named(value, "chunked");
     else if (named(name, "content-range"))
-        read_range_total(reply, value);
+        read_range(reply, value);
     else if (named(name, "x-amz-bucket-region"))
         keep_text(reply->region, sizeof reply->region, value);
     else if (named(name, "location"))
@@ -337,6 +343,7 @@ static void set_common(CURL *handle, const struct http_pool *pool)
     curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* they are no reply */
     curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
     curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 128L * 1024);

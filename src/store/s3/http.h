@@ -89,8 +89,9 @@ struct http_reply {
     bool has_length;
     bool chunked;
     uint64_t length;      /* of this body */
-    uint64_t range_total; /* of the whole object, from Content-Range */
-    bool has_range;
+    bool has_range;       /* Content-Range: */
+    uint64_t range_start; /* where this body begins in the object */
+    uint64_t range_total; /* of the whole object */
     char region[40];
     char location[160];
     char mark[40]; /* HTTP_MARK_HEADER */

@@ -123,6 +123,9 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
                                 const struct condition *condition, char space[S3_ETAG_SPACE],
                                 struct error *error);
 
+/* False for what would break out of its header line. */
+bool s3_can_send_etag(const struct etag *etag);
+
 /* `"text"` unless the text brings its own quotes (weak ETags do). */
 struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE]);
 

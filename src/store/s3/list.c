@@ -38,9 +38,23 @@ static void sort_page(struct s3_page *page)
         }
 }
 
-/* Asks for up to page->max names behind `after`. */
+/* The two sequences have to be in byte order each: what a store sends in an order of its own
+ * would be lost between two pages. */
+static bool is_ordered(const struct s3_page *page)
+{
+    struct view object = { "", 0 }, group = { "", 0 };
+    for (size_t i = 0; i < page->count; i++) {
+        struct view *last = page->entries[i].is_prefix ? &group : &object;
+        if (view_compare(*last, page->entries[i].key) > 0)
+            return false;
+        *last = page->entries[i].key;
+    }
+    return true;
+}
+
+/* Asks for up to page->max names behind `after`; `further`: which came from a page before. */
 static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, struct view after,
-                                 struct mono_time deadline, struct s3_page *page)
+                                 bool further, struct mono_time deadline, struct s3_page *page)
 {
     char prefix_space[S3_KEY_SPACE], after_space[S3_KEY_SPACE + 8], max_keys[24];
     struct s3_request request = { .method = "GET",
@@ -60,7 +74,7 @@ static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, st
     s3_add_parameter(&request, "max-keys", view_of(max_keys));
     if (prefix.size > 0)
         s3_add_parameter(&request, "prefix", prefix);
-    if (after.size > 0 && view_compare(after, call->prefix) >= 0)
+    if (further || (after.size > 0 && view_compare(after, call->prefix) >= 0))
         s3_add_parameter(&request, "start-after", start);
     if (call->delimiter.size > 0)
         s3_add_parameter(&request, "delimiter", call->delimiter);
@@ -72,12 +86,20 @@ static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, st
     return call->error.status;
 }
 
-/* Adds the names of a page that are new; *ret_added says how many. */
+/* May this name stand on a page although we are behind it? The folder marker of our own prefix
+ * may, and the group that we stand in or behind. */
+static bool may_recur(struct view name, bool is_prefix, struct view after)
+{
+    return name.size == 0 || (is_prefix && view_starts_with(after, name));
+}
+
+/* Adds the names of a page that are new. */
 static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
-                               struct s3_page *page, struct view after, size_t *ret_added)
+                               struct s3_page *page, struct view after)
 {
     struct view own = { s3->prefix, s3->prefix_size };
-    size_t added = 0;
+    if (!is_ordered(page))
+        return error_set(&call->error, HF_CORRUPT, "the store does not list in byte order");
     sort_page(page);
     for (size_t i = 0; i < page->count; i++) {
         struct list_entry entry = page->entries[i];
@@ -85,16 +107,30 @@ static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
         if (!view_starts_with(entry.key, own) || !view_starts_with(name, call->prefix))
             return error_set(&call->error, HF_CORRUPT,
                              "the store listed a key outside of what was asked for");
-        if (name.size == 0 || view_compare(name, after) <= 0)
-            continue; /* the group we stand behind; the folder marker of our own prefix */
-        if (added > 0 && view_equal(name, call->entries[call->count - 1].key))
+        bool behind = name.size > 0 && view_compare(name, after) > 0;
+        if (!behind && !may_recur(name, entry.is_prefix, after))
+            return error_set(&call->error, HF_CORRUPT,
+                             "the store listed a key before the place to go on from");
+        if (!behind)
+            continue;
+        if (call->count > 0 && view_equal(name, call->entries[call->count - 1].key))
             return error_set(&call->error, HF_CORRUPT, "the store listed a key twice");
         entry.key = name;
         call->entries[call->count++] = entry;
-        added++;
     }
-    *ret_added = added;
     return error_clear(&call->error);
+}
+
+/* Moves *after to the last name of the page. False when that is no progress. */
+static bool move_on(struct s3_store *s3, const struct s3_page *page, bool further,
+                    struct view *after)
+{
+    if (page->count == 0)
+        return false;
+    struct view last = view_from(page->entries[page->count - 1].key, s3->prefix_size);
+    bool same = view_equal(last, *after) && further;
+    *after = last;
+    return !same;
 }
 
 void s3_list(struct store *store, struct list_call *call)
@@ -109,18 +145,21 @@ void s3_list(struct store *store, struct list_call *call)
         return;
     }
     for (int pages = 0; pages < PAGES_MAX; pages++) {
-        size_t added = 0;
+        bool further = pages > 0;
         page.max = call->max - call->count;
-        if (fetch_page(s3, call, after, deadline, &page) != HF_OK ||
-            add_page(s3, call, &page, after, &added) != HF_OK)
+        if (fetch_page(s3, call, after, further, deadline, &page) != HF_OK ||
+            add_page(s3, call, &page, after) != HF_OK)
             return;
         call->more = page.truncated && call->count == call->max;
         if (!page.truncated || call->more)
             return;
-        if (added == 0)
-            break;
-        after = call->entries[call->count - 1].key;
+        if (!move_on(s3, &page, further, &after)) {
+            error_set(&call->error, HF_CORRUPT,
+                      "the store says that its listing goes on, but it does not advance");
+            return;
+        }
     }
-    error_set(&call->error, HF_CORRUPT,
-              "the store says that its listing goes on, but it does not advance");
+    call->more = call->count > 0;
+    if (!call->more)
+        error_set(&call->error, HF_CORRUPT, "the store sends page after page without a name");
 }

@@ -147,15 +147,15 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
 {
     struct s3_request request = { .method = "GET",
                                   .deadline = s3_deadline(s3, (struct mono_time){ 0 }) };
-    char text[64] = "";
-    const struct s3_xml_field status = { "Status", text, sizeof text };
+    bool enabled = false; /* of several rules, any */
     struct http_reply reply;
     struct error error;
     s3_add_parameter(&request, setting->resource, VIEW(""));
     s3_send(s3, &request, /* again */ NULL, NULL, &reply, &error);
     if (error.status == HF_OK)
-        s3_xml_fields(buffer_view(&reply.body), setting->root, &status, 1, &error);
-    if (error.status == HF_OK && strcmp(text, "Enabled") == 0)
+        s3_xml_says(buffer_view(&reply.body), setting->root, "Status", "Enabled", &enabled,
+                    &error);
+    if (error.status == HF_OK && enabled)
         probe_note(report, setting->what, PROBE_WARNING, "%s", setting->warning);
     else if (error.status == HF_OK || error.status == HF_NOT_FOUND)
         probe_note(report, setting->what, PROBE_GOOD, "none");

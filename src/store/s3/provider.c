@@ -28,6 +28,7 @@ struct s3_provider {
     char *ca_file;
     char profile[128]; /* empty: by the environment */
     char region[64];
+    struct mono_time deadline; /* of the one who fetches; nobody else reads it */
     struct {
         struct env_mutex mutex; /* guards what stands beside it */
         struct env_cond fetched;
@@ -35,6 +36,8 @@ struct s3_provider {
         bool have;
         bool distrusted;
         struct mono_time looked_at;
+        struct error failure; /* of the last look */
+        bool cut_short;       /* it ended by the deadline of the one who looked */
         struct s3_credentials credentials;
     } shared;
 };
@@ -94,6 +97,8 @@ static enum hf_status ask(struct s3_provider *provider, const struct http_reques
     struct http_request request = *asked;
     request.deadline =
         mono_add(env_now(provider->env), metadata ? METADATA_TIME_OUT : IDENTITY_TIME_OUT);
+    if (mono_before(provider->deadline, request.deadline))
+        request.deadline = provider->deadline;
     struct http_reply reply;
     http_perform(pool, &request, ANSWER_BYTES_MAX, &reply);
     struct s3_error_body body;
@@ -193,8 +198,13 @@ static enum hf_status from_files(struct s3_provider *provider,
 /* Without TLS only this machine and the link-local addresses of ECS and EKS may be asked. */
 static bool is_trusted_uri(const char *uri)
 {
+    const char *host = strstr(uri, "://") ? strstr(uri, "://") + 3 : uri;
+    size_t plain = strspn(host, "0123456789.");
+    if (memchr(host, '@', strcspn(host, "/")))
+        return false;
+    if (strncmp(uri, "http://127.", 11) == 0)
+        return strchr(":/", host[plain]) != NULL;
     static const char *const starts[] = { "https://",
-                                          "http://127.",
                                           "http://localhost:",
                                           "http://localhost/",
                                           "http://[::1]",
@@ -477,10 +487,11 @@ static bool use_as_is_locked(struct s3_provider *provider)
     return settled || (wait && good_for_locked(provider, SPAN_US(0)));
 }
 
-static void fetch_locked(struct s3_provider *provider, struct s3_credentials *space,
-                         struct error *error)
+static void fetch_locked(struct s3_provider *provider, struct mono_time deadline,
+                         struct s3_credentials *space, struct error *error)
 {
     provider->shared.fetching = true;
+    provider->deadline = deadline;
     env_mutex_unlock(&provider->shared.mutex);
     enum hf_status status = look_everywhere(provider, space, error);
     env_mutex_lock(&provider->shared.mutex);
@@ -490,6 +501,10 @@ static void fetch_locked(struct s3_provider *provider, struct s3_credentials *sp
         provider->shared.distrusted = false;
     }
     provider->shared.looked_at = env_now(provider->env);
+    provider->shared.cut_short = !mono_before(provider->shared.looked_at, deadline);
+    if (status != HF_OK && provider->shared.cut_short)
+        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive in time");
+    provider->shared.failure = *error;
     provider->shared.fetching = false;
     env_cond_broadcast(&provider->shared.fetched);
 }
@@ -497,14 +512,19 @@ static void fetch_locked(struct s3_provider *provider, struct s3_credentials *sp
 enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
                                struct s3_credentials *ret_credentials, struct error *error)
 {
-    bool in_time = true;
+    bool in_time = true, waited = false;
     error_clear(error);
     env_mutex_lock(&provider->shared.mutex);
-    while (!use_as_is_locked(provider) && provider->shared.fetching && in_time)
+    while (!use_as_is_locked(provider) && provider->shared.fetching && in_time) {
         in_time =
             env_cond_wait_until(&provider->shared.fetched, &provider->shared.mutex, deadline);
-    if (!use_as_is_locked(provider) && !provider->shared.fetching)
-        fetch_locked(provider, ret_credentials, error);
+        waited = !provider->shared.fetching && !provider->shared.cut_short;
+    }
+    /* Who waited for a look that failed takes its answer, lest all look in turn. */
+    if (waited)
+        *error = provider->shared.failure;
+    else if (!use_as_is_locked(provider) && !provider->shared.fetching)
+        fetch_locked(provider, deadline, ret_credentials, error);
     if (good_for_locked(provider, SPAN_US(0))) {
         *ret_credentials = provider->shared.credentials;
         error_clear(error);

@@ -30,6 +30,7 @@ struct removal {
     struct delete_call *calls;
     size_t count;
     bool *together; /* for each call: it goes by the common request */
+    bool stray;     /* a failure was told of a key that nobody asked for */
 };
 
 static void remove_failed(void *argument, struct view key, struct view code,
@@ -37,12 +38,14 @@ static void remove_failed(void *argument, struct view key, struct view code,
 {
     struct removal *removal = argument;
     struct view own = { removal->s3->prefix, removal->s3->prefix_size };
-    if (!view_starts_with(key, own))
-        return;
+    bool known = false;
     struct view name = view_from(key, own.size);
-    for (size_t i = 0; i < removal->count; i++)
-        if (removal->together[i] && view_equal(removal->calls[i].key, name))
+    for (size_t i = 0; view_starts_with(key, own) && i < removal->count; i++)
+        if (removal->together[i] && view_equal(removal->calls[i].key, name)) {
             s3_judge_code(code, message, &removal->calls[i].error);
+            known = true;
+        }
+    removal->stray = removal->stray || !known;
 }
 
 /* Marks what can go together; a key that XML or S3 cannot carry goes alone. */
@@ -55,8 +58,8 @@ static size_t choose_together(struct removal *removal)
         struct view key;
         struct error error;
         removal->together[i] = call->condition.kind == CONDITION_ALWAYS &&
-                               s3_xml_can_carry(call->key) &&
-                               s3_key(removal->s3, call->key, space, &key, &error) == HF_OK;
+                               s3_key(removal->s3, call->key, space, &key, &error) == HF_OK &&
+                               s3_xml_can_carry(key);
         chosen += removal->together[i];
     }
     return chosen;
@@ -127,6 +130,12 @@ static bool remove_together(struct removal *removal)
             error.status = HF_UNSURE;
             answer_together(removal, &error, s3_stamp(&reply));
         }
+        if (removal->stray) {
+            error_set(&error, HF_UNSURE,
+                      "the store could not delete a key that was not asked "
+                      "for; one of these, under another name");
+            answer_together(removal, &error, s3_stamp(&reply));
+        }
         http_reply_release(&reply);
     }
     buffer_release(&body);
@@ -147,7 +156,7 @@ void s3_remove(struct store *store, struct delete_call *calls, size_t count)
         remove_one(s3, calls);
         return;
     }
-    struct removal removal = { s3, calls, count, calloc(count, sizeof(bool)) };
+    struct removal removal = { s3, calls, count, calloc(count, sizeof(bool)), false };
     size_t chosen = removal.together ? choose_together(&removal) : 0;
     if (chosen < 2 || !remove_together(&removal)) {
         free(removal.together);

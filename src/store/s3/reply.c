@@ -117,6 +117,10 @@ static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_reque
                          s3->origin);
     if (request->condition == CONDITION_MATCH)
         return error_set(error, HF_NOT_FOUND, "the object is gone");
+    if (request->source && request->condition == CONDITION_ABSENT)
+        return say(error, HF_CONFLICT, reply, body, "another write was under way");
+    if (request->source) /* what a put needs is there or is made; an upload may be gone */
+        return say(error, HF_UNAVAILABLE, reply, body, NULL);
     return error_set(error, HF_NOT_FOUND, "no such object");
 }
 
@@ -170,6 +174,18 @@ static enum hf_status judge_server_error(const struct s3_request *request,
                NULL);
 }
 
+/* 304 is for reads; some stores refuse a put with If-None-Match so. */
+static enum hf_status judge_not_modified(const struct s3_request *request, struct error *error)
+{
+    if (!request->writes)
+        return error_set(error, HF_NOT_MODIFIED, "not modified");
+    if (request->condition == CONDITION_ALWAYS)
+        return error_set(error, HF_UNAVAILABLE, "the store answered 304 to a write");
+    return error_set(error, HF_CONFLICT, "%s",
+                     request->condition == CONDITION_ABSENT ? "the object exists already"
+                                                            : "the object has changed");
+}
+
 /* ---- All replies --------------------------------------------------------------------- */
 
 static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request *request,
@@ -182,6 +198,10 @@ static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request
     if (reply->outcome == HTTP_NOT_SENT && reply->error.status != HF_UNAVAILABLE) {
         *ret_again = false; /* no credentials: the reason stands for itself */
         *error = reply->error;
+        return error->status;
+    }
+    if (reply->outcome == HTTP_NOT_SENT && reply->sent.us == 0) {
+        *error = reply->error; /* it did not come as far as the network */
         return error->status;
     }
     return error_set(error, HF_UNAVAILABLE, "%s cannot be reached: %s", s3->origin,
@@ -197,7 +217,7 @@ static enum hf_status judge_status(struct s3_store *s3, const struct s3_request 
     if (status >= 500)
         return judge_server_error(request, reply, body, ret_again, error);
     switch (status) {
-    case 304: return error_set(error, HF_NOT_MODIFIED, "not modified");
+    case 304: return judge_not_modified(request, error);
     case 400: return judge_bad_request(s3, reply, body, ret_again, ret_distrust, error);
     case 401:
     case 403: return judge_forbidden(s3, reply, body, ret_distrust, error);
@@ -208,6 +228,7 @@ static enum hf_status judge_status(struct s3_store *s3, const struct s3_request 
                          request->condition == CONDITION_ABSENT ? "the object exists already"
                                                                 : "the object has changed");
     case 416: return error_set(error, HF_INVALID, "the range starts behind the object's end");
+    case 408:
     case 429: *ret_again = true; return say(error, HF_UNAVAILABLE, reply, body, NULL);
     default: break;
     }

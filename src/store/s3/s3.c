@@ -37,6 +37,12 @@ enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SP
 
 /* ---- Conditions ---------------------------------------------------------------------- */
 
+bool s3_can_send_etag(const struct etag *etag)
+{
+    return !memchr(etag->data, '\n', etag->size) && !memchr(etag->data, '\r', etag->size) &&
+           !memchr(etag->data, '\0', etag->size);
+}
+
 struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE])
 {
     struct view text = etag_view(etag);
@@ -59,9 +65,7 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
         s3_add_header(request, "if-none-match", VIEW("*"));
         return HF_OK;
     }
-    if (memchr(condition->etag.data, '\n', condition->etag.size) ||
-        memchr(condition->etag.data, '\r', condition->etag.size) ||
-        memchr(condition->etag.data, '\0', condition->etag.size))
+    if (!s3_can_send_etag(&condition->etag))
         return error_set(error, HF_INVALID, "this cannot be an ETag of S3");
     if (s3_probe_etag_form(&s3->base, request->deadline, error) != HF_OK)
         return error->status;
@@ -252,6 +256,10 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     good = good && host.size > 0 && host.size + S3_BUCKET_MAX + 1 <= S3_HOST_MAX;
     for (size_t i = 0; good && i < host.size; i++)
         good = is_host_byte(host.data[i]);
+    if (view_find(host, '@') < host.size) /* do not repeat what may be a password */
+        return error_set(error, HF_INVALID,
+                         "an endpoint has no user name; credentials come from the environment "
+                         "or a profile");
     if (!good)
         return error_set(error, HF_INVALID,
                          "'%.*s' is not an endpoint; write it like https://s3.example.com or "

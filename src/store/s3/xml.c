@@ -149,6 +149,31 @@ enum hf_status s3_xml_fields(struct view xml, const char *root,
     return walk_run(&walk, xml, error);
 }
 
+struct text_search {
+    struct field_search root; /* first: check_root reads it */
+    const char *name;
+    const char *text;
+    bool found;
+};
+
+static void match_text(struct walk *walk)
+{
+    struct text_search *search = walk->argument;
+    if (strcmp(name_above(walk, 0), search->name) == 0 &&
+        view_equal(buffer_view(&walk->text), view_of(search->text)))
+        search->found = true;
+}
+
+enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
+                           const char *text, bool *ret_says, struct error *error)
+{
+    struct text_search search = { { root, NULL, 0 }, name, text, false };
+    struct walk walk = { .opened = check_root, .closing = match_text, .argument = &search };
+    walk_run(&walk, xml, error);
+    *ret_says = search.found;
+    return error->status;
+}
+
 bool s3_xml_error(struct view xml, struct s3_error_body *ret_body)
 {
     struct s3_error_body *body = ret_body;

@@ -18,6 +18,10 @@ enum hf_status s3_xml_fields(struct view xml, const char *root,
                              const struct s3_xml_field *fields, size_t count,
                              struct error *error);
 
+/* Whether some element `name` has exactly this text. CORRUPT as above. */
+enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
+                           const char *text, bool *ret_says, struct error *error);
+
 struct s3_error_body {
     char code[64];
     char message[120];

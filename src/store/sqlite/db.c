@@ -1,4 +1,4 @@
-#include "store/sqlite_db.h"
+#include "store/sqlite/db.h"
 
 #include "base/check.h"
 #include "base/parse.h"
@@ -339,7 +339,7 @@ static enum hf_status open_handle(const struct sqlite_database *database, int fl
     return HF_OK;
 }
 
-/* Checkpoints are the writer's business (sqlite_group.c). Wiping what was deleted, which some
+/* Checkpoints are the writer's business (group.c). Wiping what was deleted, which some
  * builds of SQLite do, would double the writing. */
 static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
 {

@@ -1,4 +1,4 @@
-#include "store/sqlite_files.h"
+#include "store/sqlite/files.h"
 
 #include "base/parse.h"
 

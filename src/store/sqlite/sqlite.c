@@ -1,14 +1,14 @@
 /* sqlite.c: objects as rows of one SQLite file, large ones as files beside it: the embedded
  * default. Safe among processes, durable, and never left half-written by a crash.
  *
- * Writing goes through one connection a process (sqlite_group.c), reading through a few others.
+ * Writing goes through one connection a process (group.c), reading through a few others.
  * A row that names a file is read first and the file opened after; should the object have been
  * replaced in between, the file is gone and the row is read again. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/backends.h"
-#include "store/sqlite_db.h"
-#include "store/sqlite_group.h"
+#include "store/sqlite/db.h"
+#include "store/sqlite/group.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
 

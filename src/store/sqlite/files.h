@@ -1,4 +1,4 @@
-/* sqlite_files.h: the large objects of an sqlite store: one file each, in a folder beside the
+/* files.h: the large objects of an sqlite store: one file each, in a folder beside the
  * database, under a name that is drawn once and never used again.
  *
  * A file belongs to the store when a row of the database names it. The order of writes is:

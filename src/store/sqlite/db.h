@@ -1,4 +1,4 @@
-/* sqlite_db.h: one connection to the database of an sqlite store: how the file is recognised
+/* db.h: one connection to the database of an sqlite store: how the file is recognised
  * and laid out, its prepared statements, and what SQLite's result codes mean to us.
  *
  * A connection is used by one task at a time. SQLite is never asked to wait: it would sleep by
@@ -7,7 +7,7 @@
 #ifndef STORE_SQLITE_DB_H
 #define STORE_SQLITE_DB_H
 
-#include "store/sqlite_files.h"
+#include "store/sqlite/files.h"
 #include "store/store.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "store/sqlite_group.h"
+#include "store/sqlite/group.h"
 
 #include "base/check.h"
 #include "base/parse.h"

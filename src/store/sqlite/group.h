@@ -1,4 +1,4 @@
-/* sqlite_group.h: the writing side of an sqlite store: puts and deletes of many tasks,
+/* group.h: the writing side of an sqlite store: puts and deletes of many tasks,
  * committed together.
  *
  * A durable commit costs a sync of the disk, whatever it holds. So tasks queue their writes,
@@ -17,7 +17,7 @@
 #ifndef STORE_SQLITE_GROUP_H
 #define STORE_SQLITE_GROUP_H
 
-#include "store/sqlite_db.h"
+#include "store/sqlite/db.h"
 
 #include <stdatomic.h>
 

@@ -1,0 +1,227 @@
+#include "lock/tables.h"
+
+#include "base/layout.h"
+#include "base/parse.h"
+#include "lock/epoch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Where --------------------------------------------------------------------------- */
+
+enum hf_status table_key(const struct table_space *space, const struct scope *scope,
+                         char ret_key[KEY_BYTES_MAX + 1], struct error *error)
+{
+    size_t room = KEY_BYTES_MAX + 1;
+    int size = 0;
+    switch (scope->kind) {
+    case SCOPE_NAMED:
+        size = snprintf(ret_key, room, "%s" LAYOUT_META_FOLDER "%.*s.json", space->ns,
+                        VIEW_ARGS(scope->name));
+        break;
+    case SCOPE_PATH:
+    case SCOPE_TREE: size = snprintf(ret_key, room, "%s" LAYOUT_PATHS, space->ns); break;
+    case SCOPE_INODE:
+    case SCOPE_RANGE:
+        size = snprintf(ret_key, room, "%s" LAYOUT_INODE_FOLDER "%" PRIu64 ".json", space->ns,
+                        scope->inode);
+        break;
+    case SCOPE_CHUNK:
+    case SCOPE_PIN: size = snprintf(ret_key, room, LAYOUT_CHUNK_LEASES); break;
+    }
+    if (size < 0 || (size_t)size >= room)
+        return error_set(error, HF_INVALID, "the name is too long for a key");
+    return HF_OK;
+}
+
+/* ---- As a document ------------------------------------------------------------------- */
+
+static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
+                             void **ret_body, struct error *error)
+{
+    struct lease_table *table;
+    enum hf_status status = table_decode(bytes, arrived, previous, &table, error);
+    if (status == HF_OK)
+        *ret_body = table;
+    return status;
+}
+
+static bool encode(const void *body, struct view nonce, struct buffer *text)
+{
+    return table_encode(body, nonce, text);
+}
+
+static void release(void *body)
+{
+    table_free(body);
+}
+
+static uint64_t first_token(uint64_t epoch)
+{
+    return epoch << 32 | 1;
+}
+
+/* A table of another program gets tokens of a new epoch. A stub, which says only that there is a
+ * table, gets those of the epoch as it is now: it was read after the stub had landed, so a purge
+ * of this name has raised it already. */
+static enum hf_status prepare(void *context, void *body, struct mono_time deadline,
+                              struct error *error)
+{
+    struct table_space *space = context;
+    struct lease_table *table = body;
+    uint64_t epoch;
+    table->settings = lease_settings_stricter(&table->settings, &space->settings);
+    if (!table->adopted && table->next_token > 0)
+        return HF_OK;
+    enum hf_status status =
+        table->adopted ? epoch_raise(space->store, space->clock, view_of(space->ns), deadline,
+                                     &epoch, error)
+                       : epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
+    if (status != HF_OK)
+        return status;
+    table->adopted = false;
+    table->next_token = first_token(epoch);
+    return HF_OK;
+}
+
+/* Writes a stub, if there is still nothing. */
+static enum hf_status write_stub(struct table_space *space, struct view key,
+                                 struct lease_table *table, struct mono_time deadline,
+                                 struct etag *ret_etag, struct error *error)
+{
+    unsigned char random[NONCE_SIZE / 2];
+    char nonce[NONCE_SIZE + 1];
+    env_random(space->store->env, random, sizeof random);
+    hex_encode(random, sizeof random, nonce);
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    table->next_token = 0;
+    if (!table_encode(table, view_of(nonce), &text)) {
+        buffer_release(&text);
+        return error_no_memory(error);
+    }
+    struct put_call put = {
+        .key = key, .body = buffer_view(&text), .condition = if_absent(), .deadline = deadline
+    };
+    enum hf_status status = store_put(space->store, &put);
+    clock_learn(space->clock, &put.stamp);
+    buffer_release(&text);
+    if (status == HF_OK)
+        *ret_etag = put.etag;
+    else
+        *error = put.error;
+    return status;
+}
+
+/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up on
+ * must not bring back, much later, a table with old tokens. */
+static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
+                            void **ret_body, struct etag *ret_etag, struct error *error)
+{
+    struct table_space *space = context;
+    struct lease_table *table = table_new(&space->settings, 0, error);
+    if (!table)
+        return error->status;
+    enum hf_status status = HF_OK;
+    if (space->store->traits.delete_conditional)
+        status = write_stub(space, key, table, deadline, ret_etag, error);
+    table->next_token = 0;
+    if (status == HF_OK)
+        status = prepare(space, table, deadline, error);
+    if (status != HF_OK) {
+        table_free(table);
+        return status;
+    }
+    *ret_body = table;
+    return HF_OK;
+}
+
+const struct doc_type table_doc_type = {
+    .bytes_max = TABLE_BYTES_READ_MAX,
+    .decode = decode,
+    .prepare = prepare,
+    .birth = birth,
+    .encode = encode,
+    .free = release,
+};
+
+/* ---- Damaged ------------------------------------------------------------------------- */
+
+static enum hf_status keep_aside(struct table_space *space, struct view key, struct view bytes,
+                                 struct mono_time deadline, struct error *error)
+{
+    char name[KEY_BYTES_MAX + 1], random_text[17];
+    uint64_t random = env_random_u64(space->store->env);
+    hex_encode(&random, sizeof random, random_text);
+    int size =
+        snprintf(name, sizeof name, LAYOUT_KEPT_FOLDER "%.*s.%s", VIEW_ARGS(key), random_text);
+    if (size < 0 || (size_t)size >= sizeof name)
+        return error_set(error, HF_INVALID, "the damaged table's name is too long to keep it");
+    struct put_call put = { .key = { name, (size_t)size },
+                            .body = bytes,
+                            .condition = if_absent(),
+                            .deadline = deadline };
+    enum hf_status status = store_put(space->store, &put);
+    if (status != HF_OK)
+        *error = put.error;
+    return status;
+}
+
+/* A table of this epoch with nothing but the barrier. */
+static enum hf_status write_barrier(struct table_space *space, struct view key,
+                                    const struct etag *damaged, uint64_t epoch,
+                                    struct mono_time deadline, struct error *error)
+{
+    unsigned char random[NONCE_SIZE / 2];
+    char nonce[NONCE_SIZE + 1];
+    env_random(space->store->env, random, sizeof random);
+    hex_encode(random, sizeof random, nonce);
+    struct evidence evidence = { .nonce = view_of(nonce) };
+    clock_evidence(space->clock, &evidence);
+    struct lease barrier = { .id = view_of(nonce),
+                             .holder = VIEW("replaced a damaged table"),
+                             .ttl = space->settings.ttl_max };
+    struct table_op op = { .kind = TABLE_BARRIER, .wanted = &barrier, .epoch = epoch };
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    struct lease_table *table = table_new(&space->settings, epoch, error);
+    enum hf_status status = table ? table_apply(table, &op, &evidence) : error->status;
+    if (status == HF_OK && !table_encode(table, view_of(nonce), &text))
+        status = error_no_memory(&op.error);
+    if (table && status != HF_OK)
+        *error = op.error;
+    struct put_call put = { .key = key,
+                            .body = buffer_view(&text),
+                            .condition = if_match(damaged),
+                            .deadline = deadline };
+    if (status == HF_OK && (status = store_put(space->store, &put)) != HF_OK)
+        *error = put.error;
+    buffer_release(&text);
+    table_free(table);
+    return status;
+}
+
+enum hf_status table_replace(struct table_space *space, struct view key,
+                             struct mono_time deadline, struct error *error)
+{
+    struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
+    struct get_call get = { .key = key, .body = &bytes, .deadline = deadline };
+    enum hf_status status = store_get(space->store, &get);
+    struct lease_table *table;
+    uint64_t epoch;
+    if (status != HF_OK) {
+        *error = get.error;
+    } else if (table_decode(buffer_view(&bytes), get.stamp.received, NULL, &table, error) !=
+               HF_CORRUPT) {
+        if (error->status == HF_OK)
+            table_free(table);
+        status = error_set(error, HF_CONFLICT, "the table is not damaged any more");
+    }
+    if (status == HF_OK)
+        status = keep_aside(space, key, buffer_view(&bytes), deadline, error);
+    if (status == HF_OK)
+        status = epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
+                             error);
+    if (status == HF_OK)
+        status = write_barrier(space, key, &get.info.etag, epoch, deadline, error);
+    buffer_release(&bytes);
+    return status;
+}

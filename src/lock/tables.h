@@ -1,0 +1,30 @@
+/* tables.h: lease tables as documents: where each is, how it is born, adopted, and replaced when it
+ * is damaged. docs/design.md sections 5 and 6. */
+#ifndef LOCK_TABLES_H
+#define LOCK_TABLES_H
+
+#include "doc/doc.h"
+#include "lease/table.h"
+
+/* What the tables of one namespace have in common. */
+struct table_space {
+    struct store *store;
+    struct doc_clock *clock;
+    struct lease_settings settings;
+    char ns[NAME_BYTES_MAX + 1];
+};
+
+/* Bodies are struct lease_table, the context is the struct table_space. */
+extern const struct doc_type table_doc_type;
+
+/* The key of the table in which a scope lives: what can conflict is in one table. */
+enum hf_status table_key(const struct table_space *space, const struct scope *scope,
+                         char ret_key[KEY_BYTES_MAX + 1], struct error *error);
+
+/* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
+ * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
+ * what. CONFLICT: somebody else did, or the table is not damaged any more; read it again. */
+enum hf_status table_replace(struct table_space *space, struct view key,
+                             struct mono_time deadline, struct error *error);
+
+#endif

@@ -1,0 +1,291 @@
+/* s3_strange_test.c: how the s3 store takes answers that are well-formed and still not to be
+ * believed: ranges nobody asked for, listings in an order of their own, refusals in odd forms,
+ * and endpoints of credentials that hang. */
+#include "s3_fake.h"
+#include "store/observe.h"
+#include "store/probe.h"
+#include "store/s3/s3.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct error last; /* of the last call below */
+
+static enum hf_status put(struct store *store, const char *key, struct condition condition)
+{
+    struct put_call call = { .key = view_of(key),
+                             .body = VIEW("body"),
+                             .condition = condition };
+    store_put(store, &call);
+    last = call.error;
+    return last.status;
+}
+
+/* ---- Refusals in odd forms ----------------------------------------------------------- */
+
+static void odd_refusals_of_a_put(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bucket;
+        enum hf_status always, absent;
+    } rows[] = {
+        { "only-100", HF_UNSURE, HF_UNSURE },
+        { "timeout-408", HF_UNAVAILABLE, HF_UNAVAILABLE },
+        { "unmodified-304", HF_UNAVAILABLE, HF_CONFLICT },
+        { "gone-404", HF_UNAVAILABLE, HF_CONFLICT },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct store *store = fake_open(rows[i].bucket, "");
+        assert_status(rows[i].always, put(store, "k", (struct condition){ 0 }), &last);
+        assert_status(rows[i].absent, put(store, "k", if_absent()), &last);
+        store_close(store);
+    }
+}
+
+static void a_failure_under_an_unknown_name_is_nobodys_success(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("deletes-other", "");
+    struct delete_call calls[2] = { { .key = VIEW("a") }, { .key = VIEW("kept") } };
+    assert_int_equal(store_delete_many(store, calls, 2), HF_UNSURE);
+    assert_int_equal(calls[0].error.status, HF_UNSURE);
+    assert_int_equal(calls[1].error.status, HF_UNSURE);
+    store_close(store);
+}
+
+static void a_prefix_that_xml_cannot_carry(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("deletes/%01", "");
+    struct delete_call calls[2] = { { .key = VIEW("a") }, { .key = VIEW("b") } };
+    fake_reset();
+    assert_int_equal(store_delete_many(store, calls, 2), HF_OK);
+    assert_int_equal(fake_seen("POST", "deletes"), 0);
+    assert_int_equal(fake_seen("DELETE", "deletes"), 2);
+    store_close(store);
+}
+
+/* ---- Ranges -------------------------------------------------------------------------- */
+
+static void ranges_are_checked(void **state)
+{
+    (void)state;
+    static const char *const buckets[] = { "wrong-range", "short-range" };
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = fake_open(buckets[i], "");
+        struct buffer body = BUFFER_INIT(100);
+        struct get_call call = { .key = VIEW("k"), .offset = 4, .length = 4, .body = &body };
+        assert_status(HF_CORRUPT, store_get(store, &call), &call.error);
+        buffer_release(&body);
+        store_close(store);
+    }
+}
+
+static void etags_cannot_smuggle_headers(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("strange-headers", "");
+    struct buffer body = BUFFER_INIT(100);
+    struct get_call call = { .key = VIEW("k"), .body = &body };
+    etag_set(&call.match, VIEW("x\"\r\nX-Injected: yes\r\nX-Rest: \""));
+    assert_int_equal(store_get(store, &call), HF_INVALID);
+    call.none_match = call.match;
+    call.match.size = 0;
+    assert_int_equal(store_get(store, &call), HF_INVALID);
+    buffer_release(&body);
+    store_close(store);
+}
+
+/* ---- Listings ------------------------------------------------------------------------ */
+
+/* Lists page by page, `max` names at a time; the names, each with a comma behind it. */
+static enum hf_status list_names(struct store *store, struct list_call call, char *names,
+                                 size_t size)
+{
+    char after[64];
+    size_t used = 0, max = call.max;
+    for (bool more = true; more;) {
+        call.max = max;
+        if (store_list(store, &call) != HF_OK) {
+            last = call.error;
+            return last.status;
+        }
+        for (size_t i = 0; i < call.count && used < size; i++)
+            used += (size_t)snprintf(names + used, size - used, "%.*s,",
+                                     VIEW_ARGS(call.entries[i].key));
+        more = call.more;
+        if (more) {
+            snprintf(after, sizeof after, "%.*s",
+                     VIEW_ARGS(call.entries[call.count - 1].key));
+            call.after = view_of(after);
+        }
+        list_release(&call);
+    }
+    return HF_OK;
+}
+
+static void pages_of_any_size_show_all(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("folders/p", "");
+    for (size_t max = 1; max <= 5; max++) {
+        char names[200] = "";
+        struct list_call call = { .max = max };
+        assert_status(HF_OK, list_names(store, call, names, sizeof names), &last);
+        assert_string_equal(names, "a,b/1,b/2,c,");
+        names[0] = '\0';
+        call.delimiter = VIEW("/");
+        assert_status(HF_OK, list_names(store, call, names, sizeof names), &last);
+        assert_string_equal(names, "a,b/,c,");
+        names[0] = '\0';
+        call.after = VIEW("b/1"); /* in the middle of a group */
+        assert_status(HF_OK, list_names(store, call, names, sizeof names), &last);
+        assert_string_equal(names, "c,");
+    }
+    store_close(store);
+}
+
+static void short_pages_are_put_together(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("short-pages", "");
+    char *names = calloc(1, 4 * KIB);
+    assert_status(HF_OK, list_names(store, (struct list_call){ 0 }, names, 4 * KIB), &last);
+    assert_int_equal(strlen(names), 200 * 5);
+    free(names);
+    store_close(store);
+}
+
+static void another_order_is_not_hidden(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("unordered", "");
+    char names[100];
+    assert_int_equal(list_names(store, (struct list_call){ 0 }, names, sizeof names),
+                     HF_CORRUPT);
+    assert_non_null(strstr(last.why, "order"));
+    store_close(store);
+}
+
+/* ---- The probe ----------------------------------------------------------------------- */
+
+static void any_rule_that_is_on_is_seen(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("rules", "");
+    struct probe_report report = { .count = 0 };
+    store->ops->inspect(store, &report);
+    bool warned = false;
+    for (size_t i = 0; i < report.count; i++)
+        if (strcmp(report.findings[i].what, "lifecycle rules") == 0)
+            warned = report.findings[i].verdict == PROBE_WARNING;
+    assert_true(warned);
+    store_close(store);
+}
+
+/* ---- Credentials that do not come ---------------------------------------------------- */
+
+static struct store *open_without_keys(const char *parameters)
+{
+    char uri[80];
+    snprintf(uri, sizeof uri, "http://127.0.0.1:%d/slow", fake_port());
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent/a", 1);
+    setenv("AWS_CONFIG_FILE", "/nonexistent/b", 1);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri, 1);
+    return fake_open("plain", parameters);
+}
+
+static void restore_keys(void)
+{
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    setenv("AWS_ACCESS_KEY_ID", "access", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+}
+
+static void those_who_wait_for_keys_fail_together(void **state)
+{
+    (void)state;
+    struct store *store = open_without_keys("&connections=8");
+    struct put_call calls[8];
+    struct mono_time start = env_now(env_real());
+    fake_reset();
+    for (int i = 0; i < 8; i++)
+        calls[i] = (struct put_call){ .key = VIEW("k"), .body = VIEW("x") };
+    assert_int_equal(store_put_many(store, calls, 8), HF_UNAVAILABLE);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(6).us);
+    assert_true(fake_seen("GET", "slow") <= 2);
+    assert_null(strstr(calls[0].error.why, "cannot be reached"));
+    assert_non_null(strstr(calls[0].error.why, "container"));
+    store_close(store);
+    restore_keys();
+}
+
+static void a_deadline_holds_for_keys_too(void **state)
+{
+    (void)state;
+    struct store *store = open_without_keys("");
+    struct mono_time start = env_now(env_real());
+    struct put_call call = { .key = VIEW("k"),
+                             .body = VIEW("x"),
+                             .deadline = mono_add(start, SPAN_MS(200)) };
+    assert_int_equal(store_put(store, &call), HF_UNAVAILABLE);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(1).us);
+    store_close(store);
+    restore_keys();
+}
+
+static void passwords_are_not_repeated(void **state)
+{
+    (void)state;
+    struct store *store = NULL;
+    struct error error;
+    assert_int_equal(store_open(env_real(),
+                                VIEW("s3://bucket?endpoint=http://user:hunter2@host"), &store,
+                                &error),
+                     HF_INVALID);
+    assert_null(strstr(error.why, "hunter2"));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    restore_keys();
+    fake_start();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fake_stop();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("a put that is refused in an odd form has a status of a put", odd_refusals_of_a_put),
+        IT("a delete that failed under an unknown name is nobody's success",
+           a_failure_under_an_unknown_name_is_nobodys_success),
+        IT("below a prefix that XML cannot carry, objects are deleted one by one",
+           a_prefix_that_xml_cannot_carry),
+        IT("a range that is not the one asked for is corrupt", ranges_are_checked),
+        IT("an ETag with line breaks is never sent", etags_cannot_smuggle_headers),
+        IT("pages of any size show all names, once", pages_of_any_size_show_all),
+        IT("pages shorter than asked for are put together", short_pages_are_put_together),
+        IT("a listing in another order is corrupt, not sorted in silence",
+           another_order_is_not_hidden),
+        IT("the probe warns of any lifecycle rule that is on, not of the first only",
+           any_rule_that_is_on_is_seen),
+        IT("those who wait for credentials that do not come fail together",
+           those_who_wait_for_keys_fail_together),
+        IT("a deadline holds while credentials are fetched", a_deadline_holds_for_keys_too),
+        IT("an error never repeats a password", passwords_are_not_repeated),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,193 @@
+/* sqlite_open_test.c: which files the sqlite store takes and which it refuses, untouched. */
+#include "sqlite_steps.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Refused, with that status, a sentence, and the file as it was. */
+static void assert_refused(const char *name, enum hf_status expected, const char *part)
+{
+    static char before[MIB], after[MIB];
+    size_t size = read_whole(name, before, sizeof before);
+    struct store *store = NULL;
+    struct error error;
+    assert_int_equal(try_open(name, &store, &error), expected);
+    assert_null(store);
+    assert_non_null(strstr(error.why, part));
+    assert_int_equal(read_whole(name, after, sizeof after), size);
+    assert_memory_equal(before, after, size);
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s.objects", name);
+    assert_int_not_equal(access(in_dir(folder), F_OK), 0);
+}
+
+static void garbage_is_refused(void **state)
+{
+    (void)state;
+    write_file("garbage", big, 10000);
+    assert_refused("garbage", HF_CORRUPT, "not an SQLite database");
+    write_file("short", "SQLite", 6);
+    assert_refused("short", HF_CORRUPT, "not an SQLite database");
+}
+
+static void a_truncated_database_is_refused(void **state)
+{
+    (void)state;
+    struct store *store = open_store("whole");
+    for (int i = 0; i < 50; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        put(store, key, (struct view){ big, 2000 });
+    }
+    store_close(store);
+    static char bytes[MIB];
+    size_t size = read_whole("whole", bytes, sizeof bytes);
+    write_file("half", bytes, size / 2);
+    assert_refused("half", HF_CORRUPT, "damaged");
+}
+
+static void the_database_of_another_program_is_refused(void **state)
+{
+    (void)state;
+    run_sql("other", "CREATE TABLE objects (id INTEGER)");
+    assert_refused("other", HF_INVALID, "another program");
+    run_sql("named", "PRAGMA application_id = 7");
+    assert_refused("named", HF_INVALID, "another program");
+}
+
+static void a_newer_version_is_refused(void **state)
+{
+    (void)state;
+    store_close(open_store("new"));
+    assert_int_equal(rmdir(in_dir("new.objects")), 0);
+    run_sql("new", "PRAGMA user_version = 99");
+    assert_refused("new", HF_UNSUPPORTED, "newer version");
+}
+
+static void a_database_without_its_tables_is_refused(void **state)
+{
+    (void)state;
+    store_close(open_store("bare"));
+    assert_int_equal(rmdir(in_dir("bare.objects")), 0);
+    run_sql("bare", "DROP TABLE objects");
+    assert_refused("bare", HF_CORRUPT, "not as expected");
+}
+
+static void a_folder_a_pipe_and_a_missing_path_are_refused(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct error error;
+    assert_int_equal(mkdir(in_dir("folder"), 0777), 0);
+    assert_status(HF_INVALID, try_open("folder", &store, &error), &error);
+    assert_status(HF_INVALID, try_open("folder/", &store, &error), &error);
+    assert_int_equal(mkfifo(in_dir("pipe"), 0666), 0);
+    assert_status(HF_INVALID, try_open("pipe", &store, &error), &error);
+    assert_int_not_equal(try_open("no/such/folder/file", &store, &error), HF_OK);
+    assert_int_not_equal(access(in_dir("no"), F_OK), 0);
+    write_file("file", "", 0);
+    assert_int_not_equal(try_open("file/below", &store, &error), HF_OK);
+}
+
+static void an_empty_file_is_a_new_store(void **state)
+{
+    (void)state;
+    write_file("empty", "", 0);
+    struct store *store = open_store("empty");
+    put(store, "a", VIEW("1"));
+    assert_holds(store, "a", VIEW("1"));
+    store_close(store);
+}
+
+static void one_missing_folder_is_created(void **state)
+{
+    (void)state;
+    struct store *store = open_store("fresh/store.db");
+    put(store, "a", VIEW("1"));
+    store_close(store);
+    store = open_store("fresh/store.db");
+    assert_holds(store, "a", VIEW("1"));
+    store_close(store);
+}
+
+static void names_that_mean_something_to_sqlite_are_plain_names(void **state)
+{
+    (void)state;
+    static const char *const urls[] = { "sqlite::memory:", "sqlite:file:x%3Fmode=memory" };
+    static const char *const names[] = { ":memory:", "file:x?mode=memory" };
+    int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(chdir(dir), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store;
+        struct error error;
+        assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
+        assert_int_equal(fchdir(here), 0);
+        put(store, "a", VIEW("1"));
+        assert_holds(store, "a", VIEW("1")); /* a reader opens the file after the chdir */
+        store_close(store);
+        assert_int_equal(chdir(dir), 0);
+        assert_int_equal(access(names[i], F_OK), 0);
+    }
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+}
+
+static void urls_it_cannot_make_sense_of_are_invalid(void **state)
+{
+    (void)state;
+    static const char *const urls[] = { "sqlite://host/path", "sqlite:x?sink=off",
+                                        "sqlite:x?sync=maybe", "sqlite:..", "sqlite:/" };
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct store *store = NULL;
+        struct error error;
+        assert_int_equal(store_open(env_real(), view_of(urls[i]), &store, &error), HF_INVALID);
+        assert_null(store);
+    }
+}
+
+static void without_a_name_it_is_the_store_of_the_user(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct error error;
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", dir, 1);
+    assert_status(HF_OK, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+    store_close(store);
+    assert_int_equal(access(in_dir(".local/state/holdfast/store.db"), F_OK), 0);
+    setenv("XDG_STATE_HOME", in_dir("state"), 1);
+    assert_status(HF_OK, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+    store_close(store);
+    assert_int_equal(access(in_dir("state/holdfast/store.db"), F_OK), 0);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    assert_status(HF_INVALID, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("garbage is refused and stays as it is", garbage_is_refused),
+        IT("a truncated database is refused and stays as it is",
+           a_truncated_database_is_refused),
+        IT("the database of another program is refused and stays as it is",
+           the_database_of_another_program_is_refused),
+        IT("a newer version is refused and stays as it is", a_newer_version_is_refused),
+        IT("a database without its tables is refused and stays as it is",
+           a_database_without_its_tables_is_refused),
+        IT("a folder, a pipe and a missing path are refused",
+           a_folder_a_pipe_and_a_missing_path_are_refused),
+        IT("an empty file is a new store", an_empty_file_is_a_new_store),
+        IT("one missing folder is created", one_missing_folder_is_created),
+        IT("names that mean something to SQLite are plain names",
+           names_that_mean_something_to_sqlite_are_plain_names),
+        IT("URLs it cannot make sense of are invalid",
+           urls_it_cannot_make_sense_of_are_invalid),
+        IT("without a name it is the store of the user",
+           without_a_name_it_is_the_store_of_the_user),
+    };
+    return sqlite_steps_run(tests, sizeof tests / sizeof tests[0]);
+}
