@@ -118,8 +118,7 @@ static enum hf_status list_names(struct store *store, struct list_call call, cha
                                      VIEW_ARGS(call.entries[i].key));
         more = call.more;
         if (more) {
-            snprintf(after, sizeof after, "%.*s",
-                     VIEW_ARGS(call.entries[call.count - 1].key));
+            snprintf(after, sizeof after, "%.*s", VIEW_ARGS(call.entries[call.count - 1].key));
             call.after = view_of(after);
         }
         list_release(&call);
@@ -184,6 +183,48 @@ static void any_rule_that_is_on_is_seen(void **state)
             warned = report.findings[i].verdict == PROBE_WARNING;
     assert_true(warned);
     store_close(store);
+}
+
+static struct error swap(struct store *store)
+{
+    struct put_call first = { .key = VIEW("doc"), .body = VIEW("1") };
+    assert_status(HF_OK, store_put(store, &first), &first.error);
+    struct put_call second = { .key = VIEW("doc"),
+                               .body = VIEW("2"),
+                               .condition = if_match(&first.etag) };
+    store_put(store, &second);
+    return second.error;
+}
+
+static void a_saved_form_of_etags_is_used(void **state)
+{
+    (void)state;
+    static const char *const buckets[] = { "plain", "bare-only" };
+    for (size_t i = 0; i < 2; i++) {
+        fake_reset();
+        struct store *store = fake_open(buckets[i], "");
+        struct probe_report report = { .traits = store->traits };
+        struct error error = swap(store);
+        assert_status(HF_OK, error.status, &error);
+        store->ops->inspect(store, &report);
+        assert_status(HF_OK, probe_save(store, &report, &error), &error);
+        store_close(store);
+        /* Another one, and through a wrapper. */
+        struct meter meter;
+        struct store *wrapped = NULL;
+        meter_init(&meter, env_real());
+        assert_status(HF_OK,
+                      store_observe(fake_open(buckets[i], ""), meter_observer(&meter), &wrapped,
+                                    &error),
+                      &error);
+        assert_status(HF_OK, probe_load(wrapped, &error), &error);
+        unsigned before = fake_seen("PUT", buckets[i]);
+        error = swap(wrapped);
+        assert_status(HF_OK, error.status, &error);
+        assert_int_equal(fake_seen("PUT", buckets[i]), before + 2);
+        store_close(wrapped);
+        meter_release(&meter);
+    }
 }
 
 /* ---- Credentials that do not come ---------------------------------------------------- */
@@ -282,6 +323,8 @@ int main(void)
            another_order_is_not_hidden),
         IT("the probe warns of any lifecycle rule that is on, not of the first only",
            any_rule_that_is_on_is_seen),
+        IT("the form of ETags that a probe has written down is not sought again",
+           a_saved_form_of_etags_is_used),
         IT("those who wait for credentials that do not come fail together",
            those_who_wait_for_keys_fail_together),
         IT("a deadline holds while credentials are fetched", a_deadline_holds_for_keys_too),

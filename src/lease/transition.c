@@ -21,7 +21,7 @@ static size_t index_of(const struct lease_table *table, const struct lease *leas
 static enum hf_status replace(struct lease_table *table, struct lease *old,
                               const struct lease *fields, struct table_op *op)
 {
-    struct lease *lease;
+    struct lease *lease = NULL;
     enum hf_status status = lease_new(fields, &lease, &op->error);
     if (status != HF_OK)
         return status;
@@ -143,7 +143,7 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
     fields.acquired_at = evidence->wall;
     fields.ended.us = 0;
     stamp(&fields, evidence);
-    struct lease *lease;
+    struct lease *lease = NULL;
     enum hf_status status = lease_new(&fields, &lease, &op->error);
     if (status != HF_OK)
         return status;
@@ -412,7 +412,7 @@ static bool is_mine(const struct table_op *op, struct view nonce)
 static enum hf_status apply_renew(struct lease_table *table, struct table_op *op,
                                   const struct evidence *evidence)
 {
-    struct lease *lease;
+    struct lease *lease = NULL;
     enum hf_status status = find_own(table, op, &lease);
     if (status != HF_OK)
         return status;
@@ -459,7 +459,7 @@ static enum hf_status apply_release(struct lease_table *table, struct table_op *
 static enum hf_status end_own(struct lease_table *table, struct table_op *op,
                               enum lease_status end, const struct evidence *evidence)
 {
-    struct lease *lease;
+    struct lease *lease = NULL;
     enum hf_status status = find_own(table, op, &lease);
     if (status != HF_OK)
         return status;
@@ -529,7 +529,7 @@ static enum hf_status write_audit(struct lease_table *table, const struct lease 
 static enum hf_status apply_break(struct lease_table *table, struct table_op *op,
                                   const struct evidence *evidence)
 {
-    struct lease *lease;
+    struct lease *lease = NULL;
     if (op->note.size > NOTE_BYTES_MAX || op->by.size > HOLDER_BYTES_MAX)
         return error_set(&op->error, HF_INVALID,
                          "a reason has at most %d bytes, the name of who breaks %d",

@@ -281,6 +281,13 @@ static void fault_inspect(struct store *store, struct probe_report *report)
         inner->ops->inspect(inner, report);
 }
 
+static void fault_learn(struct store *store, const struct store_traits *traits)
+{
+    struct store *inner = fault_of(store)->inner;
+    if (inner->ops->learn)
+        inner->ops->learn(inner, traits);
+}
+
 static void fault_close(struct store *store)
 {
     struct fault_store *fault = fault_of(store);
@@ -306,6 +313,7 @@ static const struct store_ops fault_ops = {
     .get_file = fault_get_file,
     .put_file = fault_put_file,
     .inspect = fault_inspect,
+    .learn = fault_learn,
     .close = fault_close,
 };
 

@@ -164,6 +164,13 @@ static void observed_inspect(struct store *store, struct probe_report *report)
         inner->ops->inspect(inner, report);
 }
 
+static void observed_learn(struct store *store, const struct store_traits *traits)
+{
+    struct store *inner = observed_of(store)->inner;
+    if (inner->ops->learn)
+        inner->ops->learn(inner, traits);
+}
+
 static void observed_close(struct store *store)
 {
     store_close(observed_of(store)->inner);
@@ -179,6 +186,7 @@ static const struct store_ops observed_ops = {
     .get_file = observed_get_file,
     .put_file = observed_put_file,
     .inspect = observed_inspect,
+    .learn = observed_learn,
     .close = observed_close,
 };
 

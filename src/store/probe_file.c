@@ -21,6 +21,7 @@ static const struct trait_row trait_rows[] = {
     TRAIT(put_file_conditional),
     TRAIT(etag_fresh),
     TRAIT(list_ordered),
+    TRAIT(etag_bare),
 };
 #define TRAIT_ROWS (sizeof trait_rows / sizeof trait_rows[0])
 
@@ -130,6 +131,8 @@ enum hf_status probe_load(struct store *store, struct error *error)
         status = decode(buffer_view(&body), &store->traits, error);
     else
         *error = get.error;
+    if (status == HF_OK && store->ops->learn)
+        store->ops->learn(store, &store->traits);
     buffer_release(&body);
     return status;
 }

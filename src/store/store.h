@@ -179,6 +179,7 @@ struct store_traits {
     bool put_file_conditional; /* put_file obeys conditions at any size */
     bool etag_fresh;           /* writing equal bytes again gives a new ETag */
     bool list_ordered;         /* listings come in byte order */
+    bool etag_bare;            /* on the wire If-Match wants the ETag without its quotes */
     enum store_clock clock;
 };
 
@@ -199,6 +200,8 @@ struct store_ops {
                      const struct progress *progress);
     /* May be NULL: notes what only the back end itself can see of its surroundings. */
     void (*inspect)(struct store *store, struct probe_report *report);
+    /* May be NULL: takes what an earlier probe found, so as not to find it out again. */
+    void (*learn)(struct store *store, const struct store_traits *traits);
     void (*close)(struct store *store);
 };
 

@@ -143,5 +143,6 @@ void s3_get_file(struct store *store, struct get_call *call, int fd,
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress);
 void s3_inspect(struct store *store, struct probe_report *report);
+void s3_learn(struct store *store, const struct store_traits *traits);
 
 #endif

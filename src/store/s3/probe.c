@@ -20,11 +20,13 @@ enum s3_etag_form s3_etag_form(struct store *store)
     return form;
 }
 
-void s3_set_etag_form(struct store *store, enum s3_etag_form form)
+/* What the URL says, or what was found out meanwhile, stands. */
+void s3_learn(struct store *store, const struct store_traits *traits)
 {
     struct s3_store *s3 = s3_of(store);
     env_mutex_lock(&s3->shared.mutex);
-    s3->shared.form = form;
+    if (s3->shared.form == S3_ETAG_UNKNOWN)
+        s3->shared.form = traits->etag_bare ? S3_ETAG_BARE : S3_ETAG_QUOTED;
     env_mutex_unlock(&s3->shared.mutex);
 }
 
@@ -169,6 +171,7 @@ void s3_inspect(struct store *store, struct probe_report *report)
 {
     struct s3_store *s3 = s3_of(store);
     enum s3_etag_form form = s3_etag_form(store);
+    report->traits.etag_bare = form == S3_ETAG_BARE;
     probe_note(report, "ETag form", PROBE_GOOD, "%s",
                form == S3_ETAG_QUOTED ? "quoted"
                : form == S3_ETAG_BARE ? "bare, without quotes"

@@ -15,8 +15,7 @@ bool s3_is(const struct store *store);
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
                                   struct error *error);
 
-/* What was found, and what an earlier probe has written down. */
+/* What was found, or what an earlier probe has written down. */
 enum s3_etag_form s3_etag_form(struct store *store);
-void s3_set_etag_form(struct store *store, enum s3_etag_form form);
 
 #endif
