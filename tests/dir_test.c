@@ -312,58 +312,6 @@ static void changed_by_hand(void **state)
     fixture_release(&f);
 }
 
-struct shrinking {
-    int root;
-    bool done;
-};
-
-static bool shrink(void *argument, uint64_t done, uint64_t total)
-{
-    struct shrinking *file = argument;
-    (void)done;
-    (void)total;
-    if (!file->done)
-        write_by_hand(file->root, "k", "short");
-    return file->done = true;
-}
-
-static void shrinks_while_read(void **state)
-{
-    (void)state;
-    struct fixture f = fixture_make("");
-    struct shrinking file = { .root = f.root };
-    struct progress progress = { shrink, &file };
-    char text[64] = "";
-    write_by_hand(f.root, "k", "a much longer text");
-    int fd = openat(f.root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    struct get_call get_file = { .key = VIEW("k") };
-    assert_status(HF_OK, store_get_file(f.store, &get_file, fd, &progress), &get_file.error);
-    assert_int_equal(get_file.info.size, 5);
-    assert_int_equal(read(fd, text, sizeof text), 5);
-    assert_string_equal(text, "short");
-    close(fd);
-    fixture_release(&f);
-}
-
-/* Six files of holes, half a gigabyte each, for whose ETags 20 ms do not suffice. */
-static void page_ends_early(void **state)
-{
-    (void)state;
-    struct fixture f = fixture_make("");
-    for (char name[] = "0"; name[0] < '6'; name[0]++) {
-        write_by_hand(f.root, name, "");
-        int fd = openat(f.root, name, O_WRONLY | O_CLOEXEC);
-        assert_int_equal(ftruncate(fd, 512 * MIB), 0);
-        close(fd);
-    }
-    struct list_call list = { .deadline = soon() };
-    assert_status(HF_OK, store_list(f.store, &list), &list.error);
-    assert_in_range(list.count, 1, 5);
-    assert_true(list.more);
-    list_release(&list);
-    fixture_release(&f);
-}
-
 static void strange_files(void **state)
 {
     (void)state;
@@ -580,6 +528,38 @@ static void forked(void **state)
     fixture_release(&f);
 }
 
+/* All put and delete the one object of a folder, which comes and goes with it: whoever is slow
+ * finds the folder gone each time it looks. */
+static void crowd(struct store *store)
+{
+    for (int i = 0; i < 2 * RACE_ROUNDS; i++) {
+        check(put(store, "deep/down/x", "here", always, NULL) == HF_OK);
+        check(delete_always(store, "deep/down/x") == HF_OK);
+    }
+}
+
+static void crowded(void **state)
+{
+    (void)state;
+    enum { PLAYERS = 8 };
+    struct fixture f = fixture_make("?sync=off");
+    pid_t pids[PLAYERS];
+    for (size_t i = 0; i < PLAYERS; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            crowd(open_url(f.folder, "?sync=off"));
+            _exit(0);
+        }
+    }
+    for (size_t i = 0; i < PLAYERS; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    fixture_release(&f);
+}
+
 /* ---- Marks and leftovers ------------------------------------------------------------- */
 
 static void set_mark(int root, const char *path, char value)
@@ -776,8 +756,6 @@ int main(void)
         IT("an object is a plain file under its own name", readable),
         IT("a file put there by hand is an object", foreign_file),
         IT("a file changed by hand is another version", changed_by_hand),
-        IT("a file that shrinks while it is read leaves nothing behind", shrinks_while_read),
-        IT("a listing that has to read much ends its page early", page_ends_early),
         IT("what is no plain file is left alone", strange_files),
         IT("symbolic links lead nowhere", links),
         IT("without openat2 paths are opened the same", stepwise),
@@ -785,6 +763,7 @@ int main(void)
         IT("a leftover aside of a plain file means nothing", leftover_aside),
         IT("racing processes lose no write and no listing to names that move", racing),
         IT("a forked child is refused and does no harm to its parent", forked),
+        IT("a folder that comes and goes keeps nobody out", crowded),
         IT("the mark of a dead writer is settled by who finds it", mark_of_the_dead),
         IT("nobody is told what a living writer has not made durable", mark_of_the_living),
         IT("no object is put into a folder that is not durable", folder_not_durable),

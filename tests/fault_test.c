@@ -307,15 +307,31 @@ struct liar {
     struct store base;
     struct store *inner;
     enum condition_kind ignores;
+    bool in_races_only; /* it is right when asked slowly */
+    bool denies;        /* and does not own up to it: the losers' bytes are there */
 };
+
+static void lie(struct liar *liar, struct put_call *call)
+{
+    struct put_call honest = *call;
+    struct put_call careless = *call;
+    careless.condition.kind = CONDITION_ALWAYS;
+    liar->inner->ops->put(liar->inner, &honest, 1);
+    if (honest.error.status != HF_OK)
+        liar->inner->ops->put(liar->inner, &careless, 1);
+    *call = liar->denies ? honest : honest.error.status != HF_OK ? careless : honest;
+}
 
 static void lying_put(struct store *store, struct put_call *calls, size_t count)
 {
     struct liar *liar = (struct liar *)(void *)store;
-    for (size_t i = 0; i < count; i++)
-        if (calls[i].condition.kind == liar->ignores)
-            calls[i].condition.kind = CONDITION_ALWAYS;
-    liar->inner->ops->put(liar->inner, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        bool race = view_starts_with(calls[i].body, VIEW("racer"));
+        if (calls[i].condition.kind == liar->ignores && (race || !liar->in_races_only))
+            lie(liar, &calls[i]);
+        else
+            liar->inner->ops->put(liar->inner, &calls[i], 1);
+    }
 }
 
 static void lying_get(struct store *store, struct get_call *calls, size_t count)
@@ -336,16 +352,15 @@ static void lying_list(struct store *store, struct list_call *call)
     liar->inner->ops->list(liar->inner, call);
 }
 
-static void probe_of_a_liar(enum condition_kind ignores, const char *what)
+static void probe_of_a_liar(struct liar liar, const char *what)
 {
     static const struct store_ops ops = { .name = "liar",
                                           .get = lying_get,
                                           .put = lying_put,
                                           .remove = lying_remove,
                                           .list = lying_list };
-    struct liar liar = { .base = { .ops = &ops, .env = env_real() },
-                         .inner = open_mem(),
-                         .ignores = ignores };
+    liar.base = (struct store){ .ops = &ops, .env = env_real() };
+    liar.inner = open_mem();
     struct probe_report report;
     struct error error;
     assert_status(HF_UNSUPPORTED, store_probe(&liar.base, &report, &error), &error);
@@ -357,13 +372,31 @@ static void probe_of_a_liar(enum condition_kind ignores, const char *what)
 static void the_probe_refuses_a_store_that_ignores_absent(void **state)
 {
     (void)state;
-    probe_of_a_liar(CONDITION_ABSENT, "put if absent");
+    probe_of_a_liar((struct liar){ .ignores = CONDITION_ABSENT }, "put if absent");
 }
 
 static void the_probe_refuses_a_store_that_ignores_match(void **state)
 {
     (void)state;
-    probe_of_a_liar(CONDITION_MATCH, "put if match, wrong ETag");
+    probe_of_a_liar((struct liar){ .ignores = CONDITION_MATCH }, "put if match, wrong ETag");
+}
+
+static void the_probe_refuses_two_winners(void **state)
+{
+    (void)state;
+    struct liar liar = { .in_races_only = true, .ignores = CONDITION_ABSENT };
+    probe_of_a_liar(liar, "one winner, if absent");
+    liar.ignores = CONDITION_MATCH;
+    probe_of_a_liar(liar, "one winner, if match");
+}
+
+static void the_probe_refuses_bytes_of_losers(void **state)
+{
+    (void)state;
+    struct liar liar = { .in_races_only = true, .denies = true, .ignores = CONDITION_ABSENT };
+    probe_of_a_liar(liar, "one winner, if absent");
+    liar.ignores = CONDITION_MATCH;
+    probe_of_a_liar(liar, "one winner, if match");
 }
 
 int main(void)
@@ -384,6 +417,10 @@ int main(void)
         IT("the trace tells each call and its outcome", the_trace_tells_each_call),
         IT("the probe accepts a good store, cleans up and keeps its findings",
            the_probe_accepts_a_good_store),
+        IT("the probe refuses a store in which a race has two winners",
+           the_probe_refuses_two_winners),
+        IT("the probe refuses a store that keeps the bytes of those who lost",
+           the_probe_refuses_bytes_of_losers),
         IT("the probe refuses a store that ignores if-absent",
            the_probe_refuses_a_store_that_ignores_absent),
         IT("the probe refuses a store that ignores if-match",

@@ -486,6 +486,9 @@ static void work_is_done_once_a_period(void **state)
     assert_int_equal(kit_do(table, &op, kit_at(1000), TABLE_COMPLETE, "a-1", token), HF_OK);
     wish.id = "b-1";
     assert_int_equal(kit_acquire(table, &op, kit_at(2000), wish), HF_ALREADY);
+    /* Other work was not done. */
+    struct wish other_work = { .id = "o-1", .scopes = "named:y", .once_per = SPAN_S(3600) };
+    grant(table, 2000, other_work);
     /* Others that come and go meanwhile do not push the completion out. */
     for (int i = 0; i < 40; i++) {
         char id[16];

@@ -99,6 +99,21 @@ static void etags_cannot_smuggle_headers(void **state)
     store_close(store);
 }
 
+static void an_etag_is_one_version(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("plain", "&etag=bare");
+    static const char *const texts[] = { "*", "\"a\", \"b\"", "a\", \"b", "a\r\nb" };
+    fake_reset();
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct etag etag;
+        assert_true(etag_set(&etag, view_of(texts[i])));
+        assert_status(HF_INVALID, put(store, "k", if_match(&etag)), &last);
+    }
+    assert_int_equal(fake_seen("PUT", "plain"), 0);
+    store_close(store);
+}
+
 /* ---- Listings ------------------------------------------------------------------------ */
 
 /* Lists page by page, `max` names at a time; the names, each with a comma behind it. */
@@ -317,6 +332,8 @@ int main(void)
            a_prefix_that_xml_cannot_carry),
         IT("a range that is not the one asked for is corrupt", ranges_are_checked),
         IT("an ETag with line breaks is never sent", etags_cannot_smuggle_headers),
+        IT("what If-Match takes for any version, or for several, is no ETag",
+           an_etag_is_one_version),
         IT("pages of any size show all names, once", pages_of_any_size_show_all),
         IT("pages shorter than asked for are put together", short_pages_are_put_together),
         IT("a listing in another order is corrupt, not sorted in silence",

@@ -87,7 +87,8 @@ const struct command store_commands[] = {
                        .type = OPTION_TEXT,
                        .choice = 1,
                        .value = "ETAG",
-                       .summary = "only if the object still has this ETag, else CONFLICT" },
+                       .summary = "only if the object still has this ETag, else CONFLICT, or "
+                                  "NOT_FOUND if it is gone" },
                      HEX_OPTION },
         .details = { "Prints the ETag of what was written. Without a condition an object that "
                      "exists is replaced.",

@@ -140,6 +140,11 @@ static enum hf_status copy_object(struct copy *copy, struct view from, struct vi
 
 /* ---- What is there already ----------------------------------------------------------- */
 
+static void name_key(struct cli *cli, struct view key)
+{
+    error_prefix(&cli->error, "%.*s", VIEW_ARGS(view_first(key, 100)));
+}
+
 /* Reads one byte of each key: the cheapest call that tells size and ETag, and many go together.
  * Each calls[i] is answered; a missing object is no failure. */
 static enum hf_status look_up(struct copy *copy, struct get_call *calls, size_t count)
@@ -149,6 +154,8 @@ static enum hf_status look_up(struct copy *copy, struct get_call *calls, size_t 
         enum hf_status status = calls[i].error.status;
         if (status != HF_OK && status != HF_NOT_FOUND) {
             copy->cli->error = calls[i].error;
+            if (count > 1)
+                name_key(copy->cli, calls[i].key);
             return status;
         }
     }
@@ -158,11 +165,6 @@ static enum hf_status look_up(struct copy *copy, struct get_call *calls, size_t 
 static const struct object_info *found(const struct get_call *call)
 {
     return call->error.status == HF_OK ? &call->info : NULL;
-}
-
-static void name_key(struct cli *cli, struct view key)
-{
-    error_prefix(&cli->error, "%.*s", VIEW_ARGS(view_first(key, 100)));
 }
 
 static enum hf_status copy_single(struct copy *copy)

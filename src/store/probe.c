@@ -284,7 +284,6 @@ static enum hf_status find_listing(struct probe *probe)
 struct racer {
     struct probe *probe;
     struct condition condition;
-    char name[24];
     char body[24];
     enum hf_status status;
 };
@@ -293,7 +292,7 @@ static void run_racer(void *argument)
 {
     struct racer *racer = argument;
     struct scratch_key space;
-    struct put_call put = { .key = key_of(racer->probe, racer->name, &space),
+    struct put_call put = { .key = key_of(racer->probe, "race", &space),
                             .body = view_of(racer->body),
                             .condition = racer->condition };
     struct store *store = racer->probe->store;
@@ -301,61 +300,85 @@ static void run_racer(void *argument)
     racer->status = put.error.status;
 }
 
-/* How many of RACERS tasks were told that their put of one object succeeded. */
-static enum hf_status race(struct probe *probe, const char *name, struct condition condition,
-                           unsigned *ret_winners)
+/* What RACERS tasks that put one object at once were told. */
+struct outcome {
+    unsigned winners;
+    unsigned unsure;
+    char body[24]; /* of a winner */
+};
+
+static void count_racer(struct outcome *outcome, const struct racer *racer)
+{
+    outcome->unsure += racer->status == HF_UNSURE;
+    if (racer->status != HF_OK)
+        return;
+    outcome->winners++;
+    memcpy(outcome->body, racer->body, sizeof outcome->body);
+}
+
+static enum hf_status race(struct probe *probe, struct condition condition,
+                           struct outcome *ret_outcome)
 {
     struct racer racers[RACERS];
     struct env_task *tasks[RACERS];
     struct env *env = probe->store->env;
     size_t started = 0;
     enum hf_status status = HF_OK;
-    for (; started < RACERS && status == HF_OK; started++) {
+    for (; started < RACERS; started++) {
         struct racer *racer = &racers[started];
         *racer = (struct racer){ .probe = probe, .condition = condition };
-        snprintf(racer->name, sizeof racer->name, "%s", name);
         snprintf(racer->body, sizeof racer->body, "racer %zu", started);
         status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);
         if (status != HF_OK)
             break;
     }
-    unsigned winners = 0;
+    *ret_outcome = (struct outcome){ 0 };
     for (size_t i = 0; i < started; i++) {
         env_task_join(env, tasks[i]);
-        winners += racers[i].status == HF_OK;
+        count_racer(ret_outcome, &racers[i]);
     }
     probe->report->requests += (uint32_t)started;
-    *ret_winners = winners;
     return status;
+}
+
+/* One winner, whose bytes are there; or none that knows of it, where replies got lost. */
+static enum hf_status judge_race(struct probe *probe, const char *what, const char *several,
+                                 const struct outcome *outcome, struct etag *ret_etag)
+{
+    if (outcome->winners > 1)
+        return refuse(probe, what, several);
+    struct buffer body = BUFFER_INIT(KIB);
+    struct store_stamp stamp;
+    enum hf_status status =
+        must_succeed(probe, what, try_get(probe, "race", &body, ret_etag, &stamp));
+    bool kept = view_equal(buffer_view(&body), view_of(outcome->body));
+    buffer_release(&body);
+    if (status != HF_OK)
+        return status;
+    if (outcome->winners == 1 && !kept)
+        return refuse(probe, what, "the bytes of the writer who was told that it won are gone");
+    bool strange = outcome->winners + outcome->unsure == 0;
+    probe_note(probe->report, what, strange ? PROBE_WARNING : PROBE_GOOD,
+               "%d writers, %u winner", RACERS, outcome->winners);
+    return HF_OK;
 }
 
 static enum hf_status find_one_winner(struct probe *probe)
 {
-    unsigned winners;
-    enum hf_status status = race(probe, "race", if_absent(), &winners);
-    if (status != HF_OK)
-        return status;
-    if (winners > 1)
-        return refuse(probe, "one winner, if absent",
-                      "several writers at once were all told that they were first");
-    probe_note(probe->report, "one winner, if absent", PROBE_GOOD, "%d writers, %u winner",
-               RACERS, winners);
-
-    struct buffer body = BUFFER_INIT(KIB);
+    struct outcome outcome;
     struct etag etag;
-    struct store_stamp stamp;
-    status = must_succeed(probe, "one winner", try_get(probe, "race", &body, &etag, &stamp));
-    buffer_release(&body);
+    enum hf_status status = race(probe, if_absent(), &outcome);
     if (status == HF_OK)
-        status = race(probe, "race", if_match(&etag), &winners);
-    if (status != HF_OK)
-        return status;
-    if (winners > 1)
-        return refuse(probe, "one winner, if match",
-                      "several writers at once all replaced the same version");
-    probe_note(probe->report, "one winner, if match", PROBE_GOOD, "%d writers, %u winner",
-               RACERS, winners);
-    return HF_OK;
+        status = judge_race(probe, "one winner, if absent",
+                            "several writers at once were all told that they were first",
+                            &outcome, &etag);
+    if (status == HF_OK)
+        status = race(probe, if_match(&etag), &outcome);
+    if (status == HF_OK)
+        status = judge_race(probe, "one winner, if match",
+                            "several writers at once all replaced the same version", &outcome,
+                            &etag);
+    return status;
 }
 
 /* ---- Time ---------------------------------------------------------------------------- */

@@ -229,8 +229,8 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
 
 /* ---- Removing ------------------------------------------------------------------------ */
 
-/* Nothing is synced: an empty directory that comes back after a power loss means nothing. */
-void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)
+/* Removes the directory of a path, then the one above it, as long as they are empty. */
+static void remove_empty(struct dir_store *dir, const struct dir_path *path)
 {
     struct dir_path folder = *path;
     for (;;) {
@@ -246,4 +246,15 @@ void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)
         if (failed)
             return;
     }
+}
+
+/* Nothing is synced: an empty directory that comes back after a power loss means nothing. */
+void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)
+{
+    struct dir_lock keep;
+    if (folder_size(path) == 0 ||
+        !dir_lock_try(&dir->locks, DIR_LOCK_KEEP, DIR_LOCK_EXCLUSIVE, &keep))
+        return;
+    remove_empty(dir, path);
+    dir_lock_drop(&dir->locks, &keep);
 }

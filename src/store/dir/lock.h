@@ -13,7 +13,7 @@
  *     reader:                  look, then dir_settle
  *     1 without a lock holder: the writer died; whoever notices syncs everything and clears
  *
- * Order: DIR_LOCK_MOVE before a stripe, never two stripes at once. */
+ * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes at once. */
 #ifndef STORE_DIR_LOCK_H
 #define STORE_DIR_LOCK_H
 
@@ -26,6 +26,10 @@
 /* Held shared while one directory is listed, exclusively while a file moves aside in one: so a
  * listing cannot miss a file that has a name all the time, but not the same one. */
 #define DIR_LOCK_MOVE INT64_C(65536)
+
+/* Held shared by a writer whose folder was removed under it again and again, exclusively while
+ * empty folders are removed; who cannot have it at once leaves them. */
+#define DIR_LOCK_KEEP INT64_C(65537)
 
 /* From here on: one byte for each open store that writes, locked as long as it lives. */
 #define DIR_LOCK_ALIVE (INT64_C(1) << 40)

@@ -22,8 +22,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Directories may vanish, and files move aside, between looking and writing. */
-#define WRITE_TRIES_MAX 100
+/* Directories may vanish, and files move aside, between looking and writing. Who waits for a lock
+ * that is in demand may find its directory gone each time, so after a few tries none may go. */
+#define WRITE_TRIES_MAX    20
+#define WRITE_TRIES_POLITE 3
 
 /* One write of one path. */
 struct change {
@@ -189,13 +191,20 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
 
 static enum hf_status apply(struct dir_store *dir, struct change *change, struct error *error)
 {
+    struct dir_lock keep = { .fd = -1 };
     enum hf_status status = HF_OK;
     for (int tries = 0; tries < WRITE_TRIES_MAX; tries++) {
+        if (tries == WRITE_TRIES_POLITE &&
+            dir_lock_take(&dir->locks, DIR_LOCK_KEEP, DIR_LOCK_SHARED, change->deadline, &keep,
+                          error) != HF_OK)
+            return error->status;
         change->again = false;
         status = apply_once(dir, change, error);
         if (!change->again)
             break;
     }
+    if (keep.fd >= 0)
+        dir_lock_drop(&dir->locks, &keep);
     return status;
 }
 

@@ -204,6 +204,7 @@ static void abort_upload(struct upload *upload)
     struct s3_request request = { .method = "DELETE",
                                   .key = upload->key,
                                   .writes = true,
+                                  .repeatable = true, /* what is left over costs money */
                                   .deadline =
                                       s3_deadline(upload->s3, (struct mono_time){ 0 }) };
     s3_add_parameter(&request, "uploadId", view_of(upload->id));

@@ -123,7 +123,8 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
                                 const struct condition *condition, char space[S3_ETAG_SPACE],
                                 struct error *error);
 
-/* False for what would break out of its header line. */
+/* False for what would break out of its header line, and for what means more there than one
+ * version: "*" is any, and a list is each of them. */
 bool s3_can_send_etag(const struct etag *etag);
 
 /* `"text"` unless the text brings its own quotes (weak ETags do). */

@@ -39,6 +39,10 @@ enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SP
 
 bool s3_can_send_etag(const struct etag *etag)
 {
+    struct view text = etag_view(etag);
+    bool is_list = view_find(text, ',') < text.size && view_find(text, '"') < text.size;
+    if (view_equal(text, VIEW("*")) || is_list)
+        return false;
     return !memchr(etag->data, '\n', etag->size) && !memchr(etag->data, '\r', etag->size) &&
            !memchr(etag->data, '\0', etag->size);
 }

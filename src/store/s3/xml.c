@@ -305,15 +305,75 @@ static bool decode_key(struct view *key)
     return true;
 }
 
+/* The bytes at the start of the text that stand for a character which XML 1.0 has not, written
+ * out or as "&#1;"; 0 when there is none. */
+static size_t forbidden_size(struct view text)
+{
+    if (!s3_xml_can_carry(view_first(text, 1)))
+        return 1;
+    if (text.data[0] == '\xef' && text.size >= 3 && !s3_xml_can_carry(view_first(text, 3)))
+        return 3;
+    size_t end = view_find(view_first(text, 10), ';');
+    if (!view_starts_with(text, VIEW("&#")) || end == 10 || end >= text.size)
+        return 0;
+    struct view digits = view_first(view_from(text, 2), end - 2);
+    bool hex = view_starts_with(digits, VIEW("x"));
+    unsigned value = 0;
+    for (size_t i = hex; i < digits.size; i++) {
+        int digit = hex_digit(digits.data[i]);
+        if (digit < 0 || digit >= (hex ? 16 : 10))
+            return 0;
+        value = value * (hex ? 16 : 10) + (unsigned)digit;
+    }
+    bool control = value < 0x20 && value != '\t' && value != '\n' && value != '\r';
+    return control || value == 0xfffe || value == 0xffff ? end + 1 : 0;
+}
+
+/* Copies the document with "?" for each such character. False when there is none. */
+static bool without_forbidden(struct view xml, struct buffer *to)
+{
+    bool found = false;
+    while (xml.size > 0) {
+        size_t size = forbidden_size(xml);
+        found = found || size > 0;
+        buffer_append_byte(to, size > 0 ? '?' : xml.data[0]);
+        xml = view_from(xml, size > 0 ? size : 1);
+    }
+    return found && !to->failed;
+}
+
+static enum hf_status listing_walk(struct view xml, struct listing *listing,
+                                   struct error *error)
+{
+    struct walk walk = { .opened = listing_opened,
+                         .closing = listing_closing,
+                         .argument = listing };
+    *listing = (struct listing){ .page = listing->page };
+    listing->page->count = 0;
+    listing->page->truncated = false;
+    return walk_run(&walk, xml, error);
+}
+
+/* Ceph encodes the keys but not the prefix, the start and the token that it repeats; where those
+ * hold a control character, the document is no XML. As we need none of them, it is read without
+ * such characters; then the keys have to be encoded. */
+static enum hf_status listing_repaired(struct view xml, struct listing *listing,
+                                       struct error *error)
+{
+    struct error second;
+    struct buffer copy = BUFFER_INIT(BODY_BYTES_MAX);
+    if (without_forbidden(xml, &copy) &&
+        listing_walk(buffer_view(&copy), listing, &second) == HF_OK && listing->encoded)
+        error_clear(error);
+    buffer_release(&copy);
+    return error->status;
+}
+
 enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct error *error)
 {
     struct listing listing = { .page = page };
-    struct walk walk = { .opened = listing_opened,
-                         .closing = listing_closing,
-                         .argument = &listing };
-    page->count = 0;
-    page->truncated = false;
-    if (walk_run(&walk, xml, error) != HF_OK)
+    if (listing_walk(xml, &listing, error) != HF_OK &&
+        listing_repaired(xml, &listing, error) != HF_OK)
         return error->status;
     if (!listing.truncation_known)
         return error_set(error, HF_CORRUPT,

@@ -1,0 +1,104 @@
+/* dir_foreign_test.c: files of a `dir:` store that somebody else writes, while the store reads
+ * them for their bytes or their ETags. */
+#include "store/store.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct fixture {
+    char *folder;
+    struct store *store;
+    int root;
+};
+
+static struct fixture fixture_make(void)
+{
+    struct fixture f = { .folder = test_dir_make() };
+    char url[URL_BYTES_MAX];
+    struct error error;
+    int size = snprintf(url, sizeof url, "dir:%s", f.folder);
+    assert_status(HF_OK,
+                  store_open(env_real(), (struct view){ url, (size_t)size }, &f.store, &error),
+                  &error);
+    f.root = open(f.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(f.root >= 0);
+    return f;
+}
+
+static void fixture_release(struct fixture *f)
+{
+    store_close(f->store);
+    close(f->root);
+    test_dir_remove(f->folder);
+}
+
+static void write_by_hand(int at, const char *path, const char *text)
+{
+    int fd = openat(at, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+struct shrinking {
+    int root;
+    bool done;
+};
+
+static bool shrink(void *argument, uint64_t done, uint64_t total)
+{
+    struct shrinking *file = argument;
+    (void)done;
+    (void)total;
+    if (!file->done)
+        write_by_hand(file->root, "k", "short");
+    return file->done = true;
+}
+
+static void shrinks_while_read(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make();
+    struct shrinking file = { .root = f.root };
+    struct progress progress = { shrink, &file };
+    char text[64] = "";
+    write_by_hand(f.root, "k", "a much longer text");
+    int fd = openat(f.root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    struct get_call get_file = { .key = VIEW("k") };
+    assert_status(HF_OK, store_get_file(f.store, &get_file, fd, &progress), &get_file.error);
+    assert_int_equal(get_file.info.size, 5);
+    assert_int_equal(read(fd, text, sizeof text), 5);
+    assert_string_equal(text, "short");
+    close(fd);
+    fixture_release(&f);
+}
+
+/* Six files of holes, half a gigabyte each, for whose ETags 20 ms do not suffice. */
+static void page_ends_early(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make();
+    for (char name[] = "0"; name[0] < '6'; name[0]++) {
+        write_by_hand(f.root, name, "");
+        int fd = openat(f.root, name, O_WRONLY | O_CLOEXEC);
+        assert_int_equal(ftruncate(fd, 512 * MIB), 0);
+        close(fd);
+    }
+    struct list_call list = { .deadline = mono_add(env_now(env_real()), SPAN_MS(20)) };
+    assert_status(HF_OK, store_list(f.store, &list), &list.error);
+    assert_in_range(list.count, 1, 5);
+    assert_true(list.more);
+    list_release(&list);
+    fixture_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("a file that shrinks while it is read leaves nothing behind", shrinks_while_read),
+        IT("a listing that has to read much ends its page early", page_ends_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
