@@ -84,6 +84,65 @@ static void ranges_are_checked(void **state)
     }
 }
 
+static int scratch_file(void)
+{
+    char path[] = "/tmp/holdfast-strange-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    return fd;
+}
+
+static void a_silent_store_ends_a_stream_in_time(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("slow", "&timeout=1s");
+    int fd = scratch_file();
+    struct get_call call = { .key = VIEW("k") };
+    struct mono_time start = env_now(env_real());
+    assert_int_equal(store_get_file(store, &call, fd, NULL), HF_UNAVAILABLE);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(4).us);
+    close(fd);
+    store_close(store);
+}
+
+/* Goes on for as long as bytes move, and then says stop. */
+static bool stop_when_still(void *argument, uint64_t done, uint64_t total)
+{
+    uint64_t *before = argument;
+    bool moves = done != *before || done == 0;
+    *before = done;
+    return moves && total < 1000;
+}
+
+static bool stop(void *argument, uint64_t done, uint64_t total)
+{
+    struct mono_time *until = argument;
+    (void)done;
+    (void)total;
+    return mono_before(env_now(env_real()), *until);
+}
+
+static void a_stream_can_be_stopped_while_it_stands_still(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("slow", "&timeout=30s");
+    int fd = scratch_file();
+    struct mono_time start = env_now(env_real()), until = mono_add(start, SPAN_MS(100));
+    struct progress progress = { stop, &until };
+    struct get_call call = { .key = VIEW("k") };
+    assert_int_equal(store_get_file(store, &call, fd, &progress), HF_CANCELLED);
+    /* The body has left: nobody can tell. */
+    uint64_t before = 0;
+    struct progress still = { stop_when_still, &before };
+    struct put_call sent = { .key = VIEW("k") };
+    assert_int_equal(write(fd, "abc", 3), 3);
+    assert_int_equal(store_put_file(store, &sent, fd, &still), HF_UNSURE);
+    assert_true(mono_since(env_now(env_real()), start).us < SPAN_S(8).us);
+    close(fd);
+    store_close(store);
+}
+
 static void etags_cannot_smuggle_headers(void **state)
 {
     (void)state;
@@ -331,6 +390,10 @@ int main(void)
         IT("below a prefix that XML cannot carry, objects are deleted one by one",
            a_prefix_that_xml_cannot_carry),
         IT("a range that is not the one asked for is corrupt", ranges_are_checked),
+        IT("a store that is silent ends a stream after its time-out",
+           a_silent_store_ends_a_stream_in_time),
+        IT("a stream can be stopped while nothing moves",
+           a_stream_can_be_stopped_while_it_stands_still),
         IT("an ETag with line breaks is never sent", etags_cannot_smuggle_headers),
         IT("what If-Match takes for any version, or for several, is no ETag",
            an_etag_is_one_version),

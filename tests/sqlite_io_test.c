@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- The layer ----------------------------------------------------------------------- */
@@ -19,8 +20,21 @@
 static struct {
     long until; /* so many go well, then one fails; below 0: none */
     int write_code;
+    int read_code; /* not 0: every read fails so */
     bool fired;
 } fault = { .until = -1 };
+
+/* Syncs of the log. */
+static unsigned log_syncs;
+
+int fsync(int fd)
+{
+    char link[64], path[4200] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof path);
+    log_syncs += size > 4 && memcmp(path + size - 4, "-wal", 4) == 0;
+    return (int)syscall(SYS_fsync, fd);
+}
 
 struct layer_file {
     sqlite3_file base;
@@ -51,6 +65,8 @@ static int layer_close(sqlite3_file *file)
 
 static int layer_read(sqlite3_file *file, void *bytes, int size, sqlite3_int64 offset)
 {
+    if (fault.read_code)
+        return fault.read_code;
     if (fails_now())
         return SQLITE_IOERR_READ;
     return real_of(file)->pMethods->xRead(real_of(file), bytes, size, offset);
@@ -366,6 +382,62 @@ static void a_failed_read_is_not_a_missing_object(void **state)
     test_dir_remove(folder);
 }
 
+/* Whatever code SQLite has for it: a swap that failed is not one that found nothing to do. */
+static void a_swap_that_fails_is_not_done(void **state)
+{
+    (void)state;
+    static const int codes[] = { SQLITE_IOERR_READ, SQLITE_IOERR_NOMEM, SQLITE_NOMEM,
+                                 SQLITE_FULL, SQLITE_CORRUPT };
+    static char body[3000];
+    memset(body, 'o', sizeof body);
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        char *folder = test_dir_make();
+        struct store *store = open_store(folder);
+        struct etag etag = { 0 };
+        for (int k = 0; k < 300; k++) { /* more than one page holds, so that a swap must read */
+            char key[16];
+            snprintf(key, sizeof key, "k%d", k);
+            struct put_call put = { .key = view_of(key), .body = { body, sizeof body } };
+            assert_status(HF_OK, store_put(store, &put), &put.error);
+            if (k == 150)
+                etag = put.etag;
+        }
+        store_close(store);
+        store = open_store(folder);
+        fault.read_code = codes[i];
+        struct put_call swap = { .key = VIEW("k150"),
+                                 .body = VIEW("new"),
+                                 .condition = if_match(&etag) };
+        enum hf_status status = store_put(store, &swap);
+        fault.read_code = 0;
+        if (first_byte(store, "k150") == 'o')
+            assert_int_not_equal(status, HF_OK);
+        store_close(store);
+        test_dir_remove(folder);
+    }
+}
+
+/* A writer that died between writing the log and syncing it leaves a commit that whoever opens
+ * next shows; so it must be durable before anybody acts on it. */
+static void what_a_dead_writer_left_is_synced_before_it_is_shown(void **state)
+{
+    (void)state;
+    char *folder = test_dir_make(), *copy = test_dir_make();
+    struct store *store = open_store(folder);
+    struct put_call put = { .key = VIEW("k"), .body = VIEW("1") };
+    assert_status(HF_OK, store_put(store, &put), &put.error);
+    copy_file(folder, copy, "s");
+    copy_file(folder, copy, "s-wal");
+    store_close(store);
+    log_syncs = 0;
+    store = open_store(copy);
+    assert_true(log_syncs > 0);
+    assert_int_equal(first_byte(store, "k"), '1');
+    store_close(store);
+    test_dir_remove(folder);
+    test_dir_remove(copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +448,9 @@ int main(void)
            one_that_cannot_be_written_does_not_spoil_the_others),
         IT("a failed read is unavailable, not a missing object",
            a_failed_read_is_not_a_missing_object),
+        IT("a swap that fails is not told as done", a_swap_that_fails_is_not_done),
+        IT("what a dead writer left is synced before it is shown",
+           what_a_dead_writer_left_is_synced_before_it_is_shown),
     };
     return cmocka_run_group_tests(tests, install_layer, NULL);
 }

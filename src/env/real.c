@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -58,16 +59,39 @@ static struct wall_time real_wall(struct env *env)
 static char boot_id[64];
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
 
-static void read_boot_id(void)
+/* Reads a small file of /proc; the size, or 0. */
+static size_t read_small(const char *path, char *text, size_t room)
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, boot_id, sizeof boot_id - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, room - 1);
     if (fd >= 0)
         close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    return size > 0 ? (size_t)size : 0;
+}
+
+/* In a time namespace the boot-time clock has an offset: then it is another clock, with another
+ * id. The line reads "boottime <seconds> <nanoseconds>". */
+static void add_clock_offset(void)
+{
+    char offsets[256];
+    read_small("/proc/self/timens_offsets", offsets, sizeof offsets);
+    const char *line = strstr(offsets, "boottime");
+    long long seconds = 0, nanoseconds = 0;
+    if (line)
+        sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds);
+    size_t used = strlen(boot_id);
+    if (seconds != 0 || nanoseconds != 0)
+        snprintf(boot_id + used, sizeof boot_id - used, "+%lld.%09lld", seconds, nanoseconds);
+}
+
+static void read_boot_id(void)
+{
+    size_t size = read_small("/proc/sys/kernel/random/boot_id", boot_id, 40);
     while (size > 0 && boot_id[size - 1] == '\n')
-        size--;
+        boot_id[--size] = '\0';
     if (size > 0) {
-        boot_id[size] = '\0';
+        add_clock_offset();
         return;
     }
     /* Without /proc this process trusts nobody else's boot-time moments, and nobody its. */

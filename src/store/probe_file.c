@@ -17,10 +17,8 @@ struct trait_row {
 #name, offsetof(struct store_traits, name) \
     }
 static const struct trait_row trait_rows[] = {
-    TRAIT(delete_conditional),
-    TRAIT(put_file_conditional),
-    TRAIT(etag_fresh),
-    TRAIT(list_ordered),
+    TRAIT(delete_conditional), TRAIT(put_file_conditional),
+    TRAIT(etag_fresh),         TRAIT(list_ordered),
     TRAIT(etag_bare),
 };
 #define TRAIT_ROWS (sizeof trait_rows / sizeof trait_rows[0])

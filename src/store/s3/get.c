@@ -9,12 +9,14 @@
 #include <stdio.h>
 
 struct reading {
+    struct s3_store *s3;
     struct get_call *call;
     int fd;           /* -1: into call->body */
     size_t body_size; /* of call->body before we began */
     uint64_t arrived;
-    bool begun;   /* the reply has been looked at */
-    bool refused; /* by us: call->error says why */
+    struct mono_time moved; /* when something last arrived, or we began */
+    bool begun;             /* the reply has been looked at */
+    bool refused;           /* by us: call->error says why */
     char range[64];
     char match[S3_ETAG_SPACE];
     char none_match[S3_ETAG_SPACE];
@@ -62,6 +64,7 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
                         : file_write_at(reading->fd, bytes, reading->arrived, &call->error);
     reading->refused = status != HF_OK;
     reading->arrived += bytes.size;
+    reading->moved = env_now(reading->s3->base.env);
     return status == HF_OK;
 }
 
@@ -85,6 +88,10 @@ static bool read_again(void *argument, struct s3_request *request)
 {
     struct reading *reading = argument;
     struct get_call *call = reading->call;
+    /* The deadline of a stream is far away; a store that sends nothing ends it sooner. */
+    struct span idle = mono_since(env_now(reading->s3->base.env), reading->moved);
+    if (idle.us >= reading->s3->time_out.us)
+        return false;
     if (reading->fd < 0) {
         call->body->size = reading->body_size;
         reading->arrived = 0;
@@ -146,6 +153,8 @@ static void read_object(struct s3_store *s3, struct reading *reading,
     struct get_call *call = reading->call;
     char space[S3_KEY_SPACE];
     struct s3_request request = { .method = "GET", .progress = progress };
+    reading->s3 = s3;
+    reading->moved = env_now(s3->base.env);
     if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK)
         return;
     if (!s3_can_send_etag(&call->match) || !s3_can_send_etag(&call->none_match)) {

@@ -222,6 +222,32 @@ static size_t on_write(char *from, size_t size, size_t count, void *argument)
     return bytes.size;
 }
 
+/* Called about once a second while nothing moves, so that a transfer can be stopped then too. A
+ * body that is out cannot be taken back: then there was no answer. */
+static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off_t to_go,
+                   curl_off_t went)
+{
+    struct transfer *transfer = argument;
+    const struct http_request *request = transfer->request;
+    const struct http_source *source = request->source;
+    struct error error;
+    (void)to_come;
+    (void)came;
+    (void)to_go;
+    (void)went;
+    if (transfer->reply->error.status != HF_OK)
+        return 1; /* stopped already */
+    uint64_t total = request->progress_total ? request->progress_total
+                     : source                ? source->size
+                                             : transfer->reply->length;
+    uint64_t done = request->progress_base + (source ? transfer->taken : transfer->arrived);
+    if (progress_step(request->progress, done, total, &error))
+        return 0;
+    if (!source || transfer->taken < source->size)
+        transfer->reply->error = error;
+    return 1;
+}
+
 /* ---- Headers of the reply ------------------------------------------------------------ */
 
 static struct view trimmed(struct view text)
@@ -366,6 +392,11 @@ static void set_callbacks(CURL *handle, struct transfer *transfer)
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer->reply);
+    if (transfer->request->progress) {
+        curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_wait);
+        curl_easy_setopt(handle, CURLOPT_XFERINFODATA, transfer);
+        curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+    }
 }
 
 static void set_time_outs(CURL *handle, const struct http_pool *pool,

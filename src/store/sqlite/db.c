@@ -4,6 +4,7 @@
 #include "base/parse.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -435,6 +436,22 @@ static void draw_store_id(struct sqlite_database *database)
     hex_encode(random, sizeof random, database->id);
 }
 
+/* A writer that died between writing the log and syncing it leaves a commit that we, who opened
+ * it, have brought to light: before anybody acts on it, it must be durable. SQLite has no lock on
+ * the log itself that closing this descriptor would drop. */
+static enum hf_status sync_log(const struct sqlite_database *database, struct error *error)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s-wal", database->path);
+    int fd = database->durable ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return HF_OK;
+    enum hf_status status =
+        fsync(fd) == 0 ? HF_OK : error_from_errno(error, errno, "sync the log");
+    close(fd);
+    return status;
+}
+
 static enum hf_status open_first(struct sqlite_database *database,
                                  struct sqlite_connection *connection, struct error *error)
 {
@@ -467,6 +484,8 @@ static enum hf_status open_first(struct sqlite_database *database,
     const char *real = sqlite3_db_filename(connection->handle, "main");
     check(real && real[0] == '/' && strlen(real) < sizeof database->path);
     memmove(database->path, real, strlen(real) + 1);
+    if (sync_log(database, error) != HF_OK)
+        return error->status;
     return finish_connection(database, connection, error);
 }
 

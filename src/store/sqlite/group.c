@@ -85,18 +85,21 @@ static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
     return sqlite_run(&writer->connection, which);
 }
 
-/* The commonest write, row to row by ETag, in one statement. False, with nothing changed, when
- * it is another write or does not apply: then it is done, or refused, step by step. */
-static bool swap_row(struct sqlite_writer *writer, struct sqlite_write *write)
+/* The commonest write, row to row by ETag, in one statement. *ret_done is false, and nothing
+ * changed, when it is another write or does not apply: then it is done, or refused, step by
+ * step. */
+static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write, bool *ret_done)
 {
     sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
+    *ret_done = false;
     if (write->is_delete || write->file || write->condition->kind != CONDITION_MATCH)
-        return false;
+        return SQLITE_OK;
     sqlite_bind_view(statement, 1, write->key);
     sqlite_bind_view(statement, 5, etag_view(&write->condition->etag));
     bind_put(writer, write, statement);
-    return sqlite_run(&writer->connection, SQL_SWAP) == SQLITE_OK &&
-           sqlite3_changes(writer->connection.handle) == 1;
+    int code = sqlite_run(&writer->connection, SQL_SWAP);
+    *ret_done = code == SQLITE_OK && sqlite3_changes(writer->connection.handle) == 1;
+    return code;
 }
 
 static int run_delete(struct sqlite_writer *writer, const struct sqlite_row *row)
@@ -126,10 +129,14 @@ static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *wri
 /* False when the write has spoiled the whole transaction; then it has the reason. */
 static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
 {
+    bool swapped;
     write->replaced[0] = '\0';
-    if (swap_row(writer, write))
+    int code = swap_row(writer, write, &swapped);
+    if (code != SQLITE_OK)
+        sqlite_error(write->error, writer->connection.handle, code, "write");
+    else if (swapped)
         error_clear(write->error);
-    else if (sqlite3_get_autocommit(writer->connection.handle) == 0)
+    else
         judge_and_run(writer, write);
     return sqlite3_get_autocommit(writer->connection.handle) == 0;
 }
@@ -304,7 +311,7 @@ static struct sqlite_batch *take_next(struct sqlite_writer *writer, size_t write
 static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_late)
 {
     struct error busy;
-    error_set(&busy, HF_UNAVAILABLE, "begin to write: the database is busy");
+    error_set(&busy, HF_UNAVAILABLE, "the database was busy for all the time allowed");
     struct mono_time now = env_now(writer->database->env);
     receive(writer);
     for (struct sqlite_batch *batch = writer->waiting.first, *next; batch; batch = next) {
@@ -487,7 +494,12 @@ static void pass_on(struct sqlite_writer *writer)
 static void run_waiting(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct env *env = writer->database->env;
+    struct sqlite_batches late = { NULL, NULL, 0 };
     gather(writer);
+    take_late(writer, &late);
+    finish(&late);
+    if (!writer->waiting.first)
+        return;
     struct mono_time start = env_now(env);
     writer->modified = env_wall(env);
     checkpoint(writer);
