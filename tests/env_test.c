@@ -1,11 +1,14 @@
 /* env_test.c: the real world keeps the promises of env.h. Times are bounded from below exactly
  * and from above generously: a busy machine is slow, never early. */
+#include "base/view.h"
 #include "env/env.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LATE_US (10 * 1000000)
 
@@ -57,6 +60,30 @@ static void the_boot_has_a_name(void **state)
     assert_true(strlen(id) >= 8);
     assert_null(strpbrk(id, " \n\t"));
     assert_string_equal(id, env_boot_id(env_real()));
+}
+
+/* What this very program says that the boot is called, started by `command`. */
+static void boot_id_under(const char *command, char id[128])
+{
+    char line[512], self[256] = "";
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(line, sizeof line, "%s %s --boot-id", command, self);
+    FILE *output = popen(line, "r");
+    assert_non_null(output);
+    assert_non_null(fgets(id, 128, output));
+    assert_int_equal(pclose(output), 0);
+    id[strcspn(id, "\n")] = '\0';
+}
+
+/* Two containers of one machine may have different boot-time clocks under one boot id. */
+static void a_time_namespace_is_another_clock(void **state)
+{
+    (void)state;
+    char plain[128], moved[128];
+    boot_id_under("", plain);
+    assert_string_equal(plain, env_boot_id(env_real()));
+    boot_id_under("unshare -T --boottime 1000000", moved);
+    assert_string_not_equal(plain, moved);
 }
 
 static void sleep_lasts_at_least_as_long(void **state)
@@ -370,14 +397,18 @@ static void tasks_come_and_go(void **state)
     assert_int_equal(ran, 1000);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && view_equal(view_of(argv[1]), VIEW("--boot-id")))
+        return puts(env_boot_id(env_real())) < 0;
     const struct CMUnitTest tests[] = {
         IT("boot time never goes back", boot_time_never_goes_back),
         IT("boot time is the clock that counts through suspend",
            boot_time_counts_through_suspend),
         IT("wall time is the calendar's", wall_time_is_the_calendar),
         IT("the boot has a name that stays", the_boot_has_a_name),
+        IT("a time namespace is another clock, with another name",
+           a_time_namespace_is_another_clock),
         IT("a sleep lasts at least as long as asked", sleep_lasts_at_least_as_long),
         IT("a moment in the past is no sleep", a_past_moment_is_no_sleep),
         IT("random bytes fill all of their room and nothing else",
