@@ -387,18 +387,20 @@ static enum hf_status apply_claim(struct lease_table *table, struct table_op *op
 
 /* ---- Holders ------------------------------------------------------------------------- */
 
-/* The lease that an operation names, if it is still the one: LOST or MISMATCH otherwise. */
-static enum hf_status find_own(const struct lease_table *table, struct table_op *op,
-                               struct lease **ret_lease)
+/* The lease that an operation names, if it is still the one; else NULL, and LOST or MISMATCH. */
+static struct lease *find_own(const struct lease_table *table, struct table_op *op)
 {
     struct lease *lease = table_find(table, op->id);
-    if (!lease)
-        return error_set(&op->error, HF_LOST, "the lease is not there any more");
-    if (lease->token != op->token)
-        return error_set(&op->error, HF_MISMATCH, "the lease has another token: %" PRIu64,
-                         lease->token);
-    *ret_lease = lease;
-    return HF_OK;
+    if (!lease) {
+        error_set(&op->error, HF_LOST, "the lease is not there any more");
+        return NULL;
+    }
+    if (lease->token != op->token) {
+        error_set(&op->error, HF_MISMATCH, "the lease has another token: %" PRIu64,
+                  lease->token);
+        return NULL;
+    }
+    return lease;
 }
 
 static bool is_mine(const struct table_op *op, struct view nonce)
@@ -412,10 +414,10 @@ static bool is_mine(const struct table_op *op, struct view nonce)
 static enum hf_status apply_renew(struct lease_table *table, struct table_op *op,
                                   const struct evidence *evidence)
 {
-    struct lease *lease = NULL;
-    enum hf_status status = find_own(table, op, &lease);
-    if (status != HF_OK)
-        return status;
+    struct lease *lease = find_own(table, op);
+    enum hf_status status;
+    if (!lease)
+        return op->error.status;
     if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
         return already_there(lease, op);
     if (lease->status == LEASE_ACTIVE &&
@@ -446,9 +448,9 @@ static enum hf_status apply_release(struct lease_table *table, struct table_op *
         op->already = true; /* released, or over in another way: it is not held */
         return HF_OK;
     }
-    enum hf_status status = find_own(table, op, &lease);
-    if (status != HF_OK)
-        return status;
+    lease = find_own(table, op);
+    if (!lease)
+        return op->error.status;
     if (lease->output.size > 0)
         return end_lease(table, lease, LEASE_RELEASED, VIEW(""), evidence, op);
     table_remove_lease(table, index_of(table, lease));
@@ -459,10 +461,9 @@ static enum hf_status apply_release(struct lease_table *table, struct table_op *
 static enum hf_status end_own(struct lease_table *table, struct table_op *op,
                               enum lease_status end, const struct evidence *evidence)
 {
-    struct lease *lease = NULL;
-    enum hf_status status = find_own(table, op, &lease);
-    if (status != HF_OK)
-        return status;
+    struct lease *lease = find_own(table, op);
+    if (!lease)
+        return op->error.status;
     op->outcome = TABLE_ENDED;
     op->already = lease->status == end;
     if (op->already)
@@ -529,14 +530,14 @@ static enum hf_status write_audit(struct lease_table *table, const struct lease 
 static enum hf_status apply_break(struct lease_table *table, struct table_op *op,
                                   const struct evidence *evidence)
 {
-    struct lease *lease = NULL;
     if (op->note.size > NOTE_BYTES_MAX || op->by.size > HOLDER_BYTES_MAX)
         return error_set(&op->error, HF_INVALID,
                          "a reason has at most %d bytes, the name of who breaks %d",
                          NOTE_BYTES_MAX, HOLDER_BYTES_MAX);
-    enum hf_status status = find_own(table, op, &lease);
-    if (status != HF_OK)
-        return status;
+    enum hf_status status = HF_OK;
+    struct lease *lease = find_own(table, op);
+    if (!lease)
+        return op->error.status;
     bool active = lease->status == LEASE_ACTIVE;
     if (active)
         status = write_audit(table, lease, op, evidence);
