@@ -75,7 +75,7 @@ fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inp
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 bench: setup-test ## the figures that must hold, optimised and with the machine idle
-	test -f build-bench/build.ninja || meson setup build-bench --buildtype=release
+	test -f build-bench/build.ninja || meson setup build-bench --buildtype=release -Dtests=disabled
 	ninja -C build-bench
 	sh tools/bench.sh build-bench
 

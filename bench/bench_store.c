@@ -25,7 +25,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define TASKS         64
@@ -413,26 +415,54 @@ static void run_on_cores(unsigned cores)
         bench_die("there are not %u cores to run on", cores);
 }
 
-static _Noreturn void crew_member(struct crew *crew, unsigned number, const char *url,
-                                  unsigned cores)
+static void start_together(struct crew *crew, unsigned cores)
+{
+    run_on_cores(cores);
+    __atomic_add_fetch(&crew->ready, 1, __ATOMIC_SEQ_CST);
+    while (!crew->go)
+        usleep(100);
+}
+
+static void put_into_store(struct crew *crew, unsigned number, const char *url, unsigned cores)
 {
     struct store *store = open_store("%s", url);
     struct putter *putter = putters_new(store, 1);
     putter->number = number;
     putter->prng = prng_seeded(number);
-    run_on_cores(cores);
-    __atomic_add_fetch(&crew->ready, 1, __ATOMIC_SEQ_CST);
-    while (!crew->go)
-        usleep(100);
+    start_together(crew, cores);
     putter->until = crew->until;
     put_over_and_over(putter);
     crew->done[number] = putter->done;
     store_close(store);
-    _exit(0);
 }
 
+/* The same steps of the file system, each process in folders of its own, without any lock: as far
+ * as the file system itself goes with a second core. */
+static void put_into_files(struct crew *crew, unsigned number, const char *path, unsigned cores)
+{
+    char own[740], new[760], name[780], body[BODY_BYTES];
+    snprintf(own, sizeof own, "%s-%u", path, number);
+    snprintf(new, sizeof new, "%s/new", own);
+    memset(body, 'x', sizeof body);
+    if (mkdir(own, 0777) != 0)
+        bench_die("%s: %s", own, strerror(errno));
+    start_together(crew, cores);
+    for (uint64_t done = 0; now_s() < crew->until; done++, crew->done[number] = done) {
+        snprintf(name, sizeof name, "%s/key-%u", own, (unsigned)(done % KEYS_PER_TASK));
+        int fd = open(new, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        unsigned how = done < KEYS_PER_TASK ? RENAME_NOREPLACE : RENAME_EXCHANGE;
+        if (fd < 0 || write(fd, body, sizeof body) != BODY_BYTES ||
+            fsetxattr(fd, "user.holdfast", body, 60, 0) != 0 || close(fd) != 0 ||
+            renameat2(AT_FDCWD, new, AT_FDCWD, name, how) != 0 ||
+            (how == RENAME_EXCHANGE && unlink(new) != 0))
+            bench_die("plain files: %s", strerror(errno));
+    }
+}
+
+typedef void crew_work(struct crew *crew, unsigned number, const char *place, unsigned cores);
+
 /* Puts a second of eight processes together. */
-static double crew_measure(const char *url, unsigned cores, double seconds)
+static double crew_measure(crew_work *work, const char *place, unsigned cores, double seconds)
 {
     struct crew *crew =
         mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -444,8 +474,10 @@ static double crew_measure(const char *url, unsigned cores, double seconds)
         pids[i] = fork();
         if (pids[i] < 0)
             bench_die("fork: %s", strerror(errno));
-        if (pids[i] == 0)
-            crew_member(crew, i, url, cores);
+        if (pids[i] == 0) {
+            work(crew, i, place, cores);
+            _exit(0);
+        }
     }
     while (crew->ready < PROCESSES)
         usleep(1000);
@@ -466,16 +498,23 @@ static double crew_measure(const char *url, unsigned cores, double seconds)
 /* A folder for each measurement: each starts with *absent*. */
 static void bench_dir(struct bench *bench)
 {
-    struct series one = { .count = 0 }, two = one;
-    char url[700];
+    struct series ours[2] = { { .count = 0 } }, bare[2] = { { .count = 0 } };
+    char place[700];
     for (size_t round = 0; round < bench->rounds; round++)
         for (unsigned cores = 1; cores <= 2; cores++) {
-            snprintf(url, sizeof url, "dir:%s/dir-%zu-%u?sync=off", folder, round, cores);
-            series_add(cores == 1 ? &one : &two, crew_measure(url, cores, bench->seconds));
+            snprintf(place, sizeof place, "dir:%s/dir-%zu-%u?sync=off", folder, round, cores);
+            series_add(&ours[cores - 1],
+                       crew_measure(put_into_store, place, cores, bench->seconds));
+            snprintf(place, sizeof place, "%s/files-%zu-%u", folder, round, cores);
+            series_add(&bare[cores - 1],
+                       crew_measure(put_into_files, place, cores, bench->seconds));
         }
-    bench_figure(bench, "dir: 8 processes without sync on 1 core", "puts/s", &one);
-    bench_figure(bench, "dir: 8 processes without sync on 2 cores", "puts/s", &two);
-    bench_ratio(bench, "dir: 2 cores over 1", &two, &one, 1.6);
+    bench_figure(bench, "dir: 8 processes without sync on 1 core", "puts/s", &ours[0]);
+    bench_figure(bench, "dir: 8 processes without sync on 2 cores", "puts/s", &ours[1]);
+    bench_figure(bench, "bare files, no locks, on 1 core", "puts/s", &bare[0]);
+    bench_figure(bench, "bare files, no locks, on 2 cores", "puts/s", &bare[1]);
+    bench_ratio(bench, "dir: 2 cores over 1", &ours[1], &ours[0], 1.6);
+    bench_ratio(bench, "bare files: 2 cores over 1 (what is to be had)", &bare[1], &bare[0], 0);
 }
 
 static void bench_contend(struct bench *bench)
@@ -484,7 +523,7 @@ static void bench_contend(struct bench *bench)
     char url[700];
     for (size_t round = 0; round < bench->rounds; round++) {
         snprintf(url, sizeof url, "sqlite:%s/contend-%zu.db", folder, round);
-        series_add(&rates, crew_measure(url, 2, bench->seconds));
+        series_add(&rates, crew_measure(put_into_store, url, 2, bench->seconds));
     }
     bench_figure(bench, "sqlite: 8 processes of 1 task on one file", "puts/s", &rates);
 }
