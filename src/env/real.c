@@ -74,12 +74,15 @@ static size_t read_small(const char *path, char *text, size_t room)
  * id. The line reads "boottime <seconds> <nanoseconds>". */
 static void add_clock_offset(void)
 {
+    static const char name[] = "boottime";
     char offsets[256];
     read_small("/proc/self/timens_offsets", offsets, sizeof offsets);
-    const char *line = strstr(offsets, "boottime");
-    long long seconds = 0, nanoseconds = 0;
-    if (line)
-        sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds);
+    char *line = strstr(offsets, name);
+    if (!line)
+        return;
+    char *end;
+    long long seconds = strtoll(line + sizeof name - 1, &end, 10);
+    long long nanoseconds = strtoll(end, &end, 10);
     size_t used = strlen(boot_id);
     if (seconds != 0 || nanoseconds != 0)
         snprintf(boot_id + used, sizeof boot_id - used, "+%lld.%09lld", seconds, nanoseconds);
