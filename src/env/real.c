@@ -71,21 +71,24 @@ static size_t read_small(const char *path, char *text, size_t room)
 }
 
 /* In a time namespace the boot-time clock has an offset: then it is another clock, with another
- * id. The line reads "boottime <seconds> <nanoseconds>". */
+ * id. The line reads "boottime <seconds> <nanoseconds>", and is kept as it stands, but for its
+ * spaces. */
 static void add_clock_offset(void)
 {
-    static const char name[] = "boottime";
     char offsets[256];
     read_small("/proc/self/timens_offsets", offsets, sizeof offsets);
-    char *line = strstr(offsets, name);
+    char *line = strstr(offsets, "boottime");
     if (!line)
         return;
-    char *end;
-    long long seconds = strtoll(line + sizeof name - 1, &end, 10);
-    long long nanoseconds = strtoll(end, &end, 10);
+    line[strcspn(line, "\n")] = '\0';
+    if (!strpbrk(line, "123456789"))
+        return;
     size_t used = strlen(boot_id);
-    if (seconds != 0 || nanoseconds != 0)
-        snprintf(boot_id + used, sizeof boot_id - used, "+%lld.%09lld", seconds, nanoseconds);
+    boot_id[used++] = '+';
+    for (; *line && used < sizeof boot_id - 1; line++)
+        if (*line == '-' || (*line >= '0' && *line <= '9'))
+            boot_id[used++] = *line;
+    boot_id[used] = '\0';
 }
 
 static void read_boot_id(void)
