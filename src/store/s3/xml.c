@@ -52,7 +52,9 @@ static void on_start(void *argument, const char *name, const char **attributes)
         stop(walk, "it is nested too deeply or has too many elements");
         return;
     }
-    snprintf(walk->names[walk->depth++], NAME_MAX_, "%s", name);
+    size_t size = strnlen(name, NAME_MAX_ - 1); /* a longer one is none that we know */
+    memcpy(walk->names[walk->depth], name, size);
+    walk->names[walk->depth++][size] = '\0';
     buffer_clear(&walk->text);
     if (walk->opened)
         walk->opened(walk);
