@@ -7,6 +7,8 @@ against them the contract of all stores, the race of processes, the faults of s3
 the probe, and stops them by pid. Where a server cannot be started that is a failure.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -69,6 +71,53 @@ def check_probes(env, ceph, s3rver):
          "the probe refuses a store that ignores conditions, and names what failed", output)
 
 
+def check_versioning(env, ceph):
+    """Where a bucket keeps versions, this Ceph ignores conditions: refused, with the reason."""
+    body = ("<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
+            "<Status>Enabled</Status></VersioningConfiguration>")
+    for path, text in [("/versioned", ""), ("/versioned?versioning=", body)]:
+        subprocess.run(["curl", "-sf", "--noproxy", "*", "-X", "PUT", "--data", text,
+                        "-H", "Content-Type: application/xml",
+                        "-H", "x-amz-content-sha256: " + hashlib.sha256(text.encode()).hexdigest(),
+                        "--user", "holdfast-access:holdfast-secret",
+                        "--aws-sigv4", "aws:amz:us-east-1:s3", ceph + path],
+                       check=True, timeout=30)
+    result = probe(env, f"s3://versioned?endpoint={ceph}")
+    output = result.stdout + result.stderr
+    tell(result.returncode == 87 and "put if absent" in output and "version" in output,
+         "the probe refuses a bucket that keeps versions and so ignores conditions", output)
+
+
+def check_copy(env, ceph, scratch):
+    """From plain files to the gateway, on to SQLite, and back into plain files: the same."""
+    stores = [f"dir:{scratch}/from", f"s3://holdfast-test/copies?endpoint={ceph}",
+              f"sqlite:{scratch}/copy.db", f"dir:{scratch}/back"]
+    for i in range(40):
+        folder = os.path.join(scratch, "from", f"f{i % 4}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, f"o{i}"), "wb") as file:
+            file.write(os.urandom(1 + i * 5000))
+
+    def copy(source, target):
+        result = subprocess.run([HOLDFAST, "--json", "store", "cp", "-r", "--from", source,
+                                 "--to", target], env=env, capture_output=True, text=True,
+                                timeout=60)
+        last = (result.stdout.splitlines() or ["{}"])[-1]
+        return result.returncode, json.loads(last), result.stderr
+
+    outcomes = [copy(a, b) for a, b in zip(stores, stores[1:])]
+    same = subprocess.run(["diff", "-r", "-x", "%*", f"{scratch}/from", f"{scratch}/back"],
+                          capture_output=True, text=True)
+    tell(all(o[0] == 0 and o[1].get("objects_copied") == 40 for o in outcomes) and
+         same.returncode == 0, "a copy from files to Ceph to SQLite and back is the same",
+         str(outcomes) + same.stdout)
+    subprocess.run([HOLDFAST, "--store", stores[1], "store", "rm", "f0/o0", "f1/o1"], env=env,
+                   check=True, timeout=60)
+    code, totals, why = copy(stores[0], stores[1])
+    tell(code == 0 and totals.get("objects_copied") == 2 and totals.get("objects_equal") == 38,
+         "a copy to Ceph that was broken off goes on where it was", f"{totals} {why}")
+
+
 def main():
     scratch = tempfile.mkdtemp(prefix="holdfast-ceph-")
     ceph, s3rver = os.path.join(scratch, "ceph"), os.path.join(scratch, "s3rver")
@@ -83,6 +132,8 @@ def main():
         other = open(os.path.join(s3rver, "endpoint")).read().strip()
         env["HOLDFAST_TEST_URL"] = f"s3://holdfast-test?endpoint={first}&connections=64"
         check_probes(env, first, other)
+        check_versioning(env, first)
+        check_copy(env, first, scratch)
         run_program("store_test", ["url"], env, "contract", 120)
         run_program("process_race_test", ["url"], env, "processes", 120)
         env.setdefault("HOLDFAST_TEST_ROUNDS", "20")

@@ -450,7 +450,8 @@ enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
     for (size_t i = 0; i < sizeof finders / sizeof finders[0] && status == HF_OK; i++)
         status = finders[i](&probe);
     remove_scratch(&probe);
-    if (status == HF_OK && store->ops->inspect)
+    /* Of a store that is refused too: its surroundings may be the reason. */
+    if ((status == HF_OK || status == HF_UNSUPPORTED) && store->ops->inspect)
         store->ops->inspect(store, ret_report);
     if (status == HF_OK)
         store->traits = ret_report->traits;
