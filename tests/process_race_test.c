@@ -1,6 +1,5 @@
 /* process_race_test.c KIND: eight processes, each with the store open for itself, race for one
  * object: exactly one winner, always. KIND is dir, sqlite, or url ($HOLDFAST_TEST_URL). */
-#include "base/parse.h"
 #include "store/store.h"
 #include "test.h"
 
@@ -96,8 +95,7 @@ static void race_processes(bool by_match)
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&race->barrier, &shared, PROCESSES);
-    uint64_t random = env_random_u64(env_real());
-    hex_encode(&random, sizeof random, race->prefix);
+    env_random_hex(env_real(), 16, race->prefix);
     pid_t children[PROCESSES];
     for (unsigned i = 0; i < PROCESSES; i++) {
         children[i] = fork();

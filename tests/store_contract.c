@@ -1,8 +1,6 @@
 /* store_contract.c: running rows, and the steps they share. */
 #include "store_contract.h"
 
-#include "base/parse.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,9 +18,8 @@ const struct contract_row *contract_row(size_t index)
 
 bool contract_run(struct contract *contract, const struct contract_row *row)
 {
-    uint64_t random = env_random_u64(contract->env);
     char hex[17];
-    hex_encode(&random, sizeof random, hex);
+    env_random_hex(contract->env, 16, hex);
     snprintf(contract->prefix, sizeof contract->prefix, "c-%s/", hex);
     contract->failure[0] = '\0';
     row->run(contract);

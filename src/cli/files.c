@@ -2,7 +2,6 @@
 #include "cli/files.h"
 
 #include "base/hash.h"
-#include "base/parse.h"
 #include "cli/interrupt.h"
 #include "store/stream.h"
 
@@ -181,10 +180,8 @@ static struct view resolve(struct cli *cli, struct view path)
 
 static const char *scratch_name(struct cli *cli, struct view path)
 {
-    unsigned char random[8];
-    char hex[2 * sizeof random + 1];
-    env_random(cli->env, random, sizeof random);
-    hex_encode(random, sizeof random, hex);
+    char hex[17];
+    env_random_hex(cli->env, 16, hex);
     struct buffer name = BUFFER_INIT(PATH_MAX);
     buffer_print(&name, "%.*s.part-%s", VIEW_ARGS(path), hex);
     struct view kept = arena_copy(&cli->arena, buffer_view(&name));

@@ -1,7 +1,6 @@
 #include "doc/doc.h"
 
 #include "base/check.h"
-#include "base/parse.h"
 
 #include <stdlib.h>
 
@@ -204,9 +203,7 @@ struct attempt {
 
 static void begin_attempt(struct doc *doc, struct attempt *attempt)
 {
-    unsigned char random[NONCE_SIZE / 2];
-    env_random(doc->store->env, random, sizeof random);
-    hex_encode(random, sizeof random, attempt->nonce);
+    env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
     attempt->evidence = (struct evidence){ .nonce = view_of(attempt->nonce) };
     clock_evidence(doc->clock, &attempt->evidence);
     attempt->any_write = false;

@@ -98,6 +98,10 @@ static inline void env_random(struct env *env, void *bytes, size_t size)
 
 uint64_t env_random_u64(struct env *env);
 
+/* `digits` lower-case hexadecimal digits and a NUL: for names and nonces. `digits` is even and at
+ * most 64. */
+void env_random_hex(struct env *env, size_t digits, char *text);
+
 /* Uniform in [0, bound); bound > 0. */
 uint64_t env_random_below(struct env *env, uint64_t bound);
 

@@ -1,7 +1,6 @@
 #include "lock/tables.h"
 
 #include "base/layout.h"
-#include "base/parse.h"
 #include "lock/epoch.h"
 
 #include <inttypes.h>
@@ -89,10 +88,8 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
                                  struct lease_table *table, struct mono_time deadline,
                                  struct etag *ret_etag, struct error *error)
 {
-    unsigned char random[NONCE_SIZE / 2];
     char nonce[NONCE_SIZE + 1];
-    env_random(space->store->env, random, sizeof random);
-    hex_encode(random, sizeof random, nonce);
+    env_random_hex(space->store->env, NONCE_SIZE, nonce);
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
     table->next_token = 0;
     if (!table_encode(table, view_of(nonce), &text)) {
@@ -149,11 +146,10 @@ const struct doc_type table_doc_type = {
 static enum hf_status keep_aside(struct table_space *space, struct view key, struct view bytes,
                                  struct mono_time deadline, struct error *error)
 {
-    char name[KEY_BYTES_MAX + 1], random_text[17];
-    uint64_t random = env_random_u64(space->store->env);
-    hex_encode(&random, sizeof random, random_text);
+    char name[KEY_BYTES_MAX + 1], random[17];
+    env_random_hex(space->store->env, 16, random);
     int size =
-        snprintf(name, sizeof name, LAYOUT_KEPT_FOLDER "%.*s.%s", VIEW_ARGS(key), random_text);
+        snprintf(name, sizeof name, LAYOUT_KEPT_FOLDER "%.*s.%s", VIEW_ARGS(key), random);
     if (size < 0 || (size_t)size >= sizeof name)
         return error_set(error, HF_INVALID, "the damaged table's name is too long to keep it");
     struct put_call put = { .key = { name, (size_t)size },
@@ -171,10 +167,8 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
                                     const struct etag *damaged, uint64_t epoch,
                                     struct mono_time deadline, struct error *error)
 {
-    unsigned char random[NONCE_SIZE / 2];
     char nonce[NONCE_SIZE + 1];
-    env_random(space->store->env, random, sizeof random);
-    hex_encode(random, sizeof random, nonce);
+    env_random_hex(space->store->env, NONCE_SIZE, nonce);
     struct evidence evidence = { .nonce = view_of(nonce) };
     clock_evidence(space->clock, &evidence);
     struct lease barrier = { .id = view_of(nonce),

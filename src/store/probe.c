@@ -442,8 +442,7 @@ enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
     struct probe probe = { .store = store, .report = ret_report, .error = error };
     *ret_report = (struct probe_report){ .traits = store->traits };
     char random[17];
-    uint64_t nonce = env_random_u64(store->env);
-    hex_encode(&nonce, sizeof nonce, random);
+    env_random_hex(store->env, 16, random);
     snprintf(probe.scratch, sizeof probe.scratch, LAYOUT_PROBE_SCRATCH "%s/", random);
 
     enum hf_status status = error_clear(error);

@@ -431,9 +431,7 @@ static enum hf_status check_path(const struct sqlite_database *database, struct 
 
 static void draw_store_id(struct sqlite_database *database)
 {
-    unsigned char random[STORE_ID_DIGITS / 2];
-    env_random(database->env, random, sizeof random);
-    hex_encode(random, sizeof random, database->id);
+    env_random_hex(database->env, STORE_ID_DIGITS, database->id);
 }
 
 /* A writer that died between writing the log and syncing it leaves a commit that we, who opened

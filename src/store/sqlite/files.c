@@ -89,10 +89,8 @@ bool large_name_is_good(struct view name)
 
 static void draw_name(const struct large_folder *folder, char name[LARGE_NAME_SIZE])
 {
-    unsigned char random[RANDOM_BYTES];
-    env_random(folder->env, random, sizeof random);
     memcpy(name, folder->store_id, 16);
-    hex_encode(random, sizeof random, name + 16);
+    env_random_hex(folder->env, 2 * RANDOM_BYTES, name + 16);
 }
 
 static bool lock_is_had(int fd)

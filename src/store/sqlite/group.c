@@ -1,7 +1,6 @@
 #include "store/sqlite/group.h"
 
 #include "base/check.h"
-#include "base/parse.h"
 #include "store/toolkit.h"
 
 #include <inttypes.h>
@@ -584,9 +583,7 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
         .connection = *connection,
         .checkpoint_at = CHECKPOINT_PAGES,
     };
-    unsigned char random[8];
-    env_random(database->env, random, sizeof random);
-    hex_encode(random, sizeof random, writer->etag_prefix);
+    env_random_hex(database->env, 16, writer->etag_prefix);
     env_mutex_init(database->env, &writer->gather_mutex);
     env_cond_init(database->env, &writer->gathered);
     sqlite3_wal_hook(connection->handle, note_pages, writer);
