@@ -98,7 +98,7 @@ static struct store *open_store(const char *parameters)
 {
     char url[400];
     struct store *store;
-    struct error error;
+    struct hf_error error;
     snprintf(url, sizeof url, "%s%s", store_url, parameters);
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         bench_die("%s", error.why);

@@ -55,7 +55,7 @@ static struct store *open_store(const char *format, ...)
     vsnprintf(url, sizeof url, format, args);
     va_end(args);
     struct store *store;
-    struct error error;
+    struct hf_error error;
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         bench_die("%s", error.why);
     return store;
@@ -123,7 +123,7 @@ static void put_over_and_over(void *argument)
 /* Puts a second of `tasks` tasks together. */
 static double putters_run(struct putter *putters, unsigned tasks, double seconds)
 {
-    struct error error;
+    struct hf_error error;
     double start = now_s();
     for (unsigned i = 0; i < tasks; i++) {
         putters[i].until = start + seconds;

@@ -13,7 +13,7 @@
 static void scope_holds(struct view text)
 {
     struct scope scope, again;
-    struct error error;
+    struct hf_error error;
     char printed[SCOPE_TEXT_MAX + 1];
     enum hf_status status = scope_parse(text, &scope, &error);
     if (status != HF_OK) {
@@ -45,7 +45,7 @@ static void survives_the_round_trip(struct lease_table *table)
 {
     struct buffer first = BUFFER_INIT(4 * TABLE_BYTES_READ_MAX), second = first;
     struct lease_table *again;
-    struct error error;
+    struct hf_error error;
     check(table_encode(table, VIEW("n"), &first));
     if (first.size <= TABLE_BYTES_READ_MAX) {
         check(table_decode(buffer_view(&first), arrived, table, &again, &error) == HF_OK);
@@ -128,7 +128,7 @@ static void every_move_holds(struct lease_table *table)
 static void table_holds(struct view text)
 {
     struct lease_table *table;
-    struct error error = { .why = "" };
+    struct hf_error error = { .why = "" };
     enum hf_status status = table_decode(text, arrived, NULL, &table, &error);
     if (status != HF_OK) {
         check(status == HF_CORRUPT || status == HF_UNSUPPORTED);

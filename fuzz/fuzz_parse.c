@@ -9,7 +9,7 @@
 
 #define UNTOUCHED 0x5ca1ab1e
 
-static void check_refusal(enum hf_status status, const struct error *error, bool untouched)
+static void check_refusal(enum hf_status status, const struct hf_error *error, bool untouched)
 {
     check(status == HF_INVALID && error->status == HF_INVALID);
     check(error->why[0] != '\0' && memchr(error->why, '\0', sizeof error->why));
@@ -19,7 +19,7 @@ static void check_refusal(enum hf_status status, const struct error *error, bool
 static void span_holds(struct view text)
 {
     struct span span = { UNTOUCHED }, back = { -1 };
-    struct error error;
+    struct hf_error error;
     enum hf_status status = parse_span(text, &span, &error);
     if (status != HF_OK) {
         check_refusal(status, &error, span.us == UNTOUCHED);
@@ -34,7 +34,7 @@ static void span_holds(struct view text)
 static void size_holds(struct view text)
 {
     uint64_t bytes = UNTOUCHED, back = 0;
-    struct error error;
+    struct hf_error error;
     enum hf_status status = parse_size(text, &bytes, &error);
     if (status != HF_OK) {
         check_refusal(status, &error, bytes == UNTOUCHED);
@@ -50,7 +50,7 @@ static void size_holds(struct view text)
 static void time_holds(struct view text)
 {
     struct wall_time time = { UNTOUCHED }, back = { -1 };
-    struct error error;
+    struct hf_error error;
     enum hf_status status = parse_time(text, &time, &error);
     if (status != HF_OK) {
         check_refusal(status, &error, time.us == UNTOUCHED);
@@ -65,7 +65,7 @@ static void time_holds(struct view text)
 static void number_holds(struct view text)
 {
     uint64_t value = UNTOUCHED, back = 0;
-    struct error error;
+    struct hf_error error;
     enum hf_status status = parse_u64(text, UINT64_MAX, &value, &error);
     if (status != HF_OK) {
         check_refusal(status, &error, value == UNTOUCHED);

@@ -14,7 +14,7 @@ static void word_holds(const char *word, size_t size)
 }
 
 static void answer_holds(enum hf_status status, const struct s3_credentials *found,
-                         const struct error *error)
+                         const struct hf_error *error)
 {
     if (status != HF_OK) {
         check(error->status == status && error->why[0]);
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct view text = { (const char *)data, size };
     struct s3_credentials *found = malloc(sizeof *found);
-    struct error error;
+    struct hf_error error;
     char region[40];
     check(found);
     answer_holds(s3_credentials_from_ini(text, VIEW("default"), found, &error), found, &error);

@@ -11,7 +11,7 @@ static void listing_holds(struct view xml)
     struct list_entry entries[ENTRIES];
     struct arena arena = ARENA_INIT;
     struct s3_page page = { .arena = &arena, .entries = entries, .max = ENTRIES };
-    struct error error;
+    struct hf_error error;
     enum hf_status status = s3_xml_listing(xml, &page, &error);
     check(status == HF_OK || (status == HF_CORRUPT && error.why[0]));
     check(page.count <= ENTRIES);
@@ -41,7 +41,7 @@ static void one_failed(void *argument, struct view key, struct view code, struct
 static void deletes_hold(struct view xml)
 {
     size_t count = 0;
-    struct error error;
+    struct hf_error error;
     enum hf_status status = s3_xml_deleted(xml, one_failed, &count, &error);
     check(status == HF_OK || status == HF_CORRUPT);
 }
@@ -52,7 +52,7 @@ static void escaping_holds(struct view text)
     char key[64];
     struct s3_xml_field field = { "k", key, sizeof key };
     struct buffer xml = BUFFER_INIT(4096);
-    struct error error;
+    struct hf_error error;
     if (text.size >= sizeof key || !s3_xml_can_carry(text))
         return;
     buffer_append(&xml, VIEW("<r><k>"));

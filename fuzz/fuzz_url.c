@@ -55,7 +55,7 @@ static void check_same(const struct url *a, const struct url *b)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct url url, again;
-    struct error error = { .status = HF_OK };
+    struct hf_error error = { .status = HF_OK };
     if (url_parse((struct view){ (const char *)data, size }, &url, &error) != HF_OK) {
         check(error.status == HF_INVALID && error.why[0] != '\0');
         return 0;

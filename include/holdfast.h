@@ -4,15 +4,80 @@
  * object store (a directory, an SQLite file, S3), and every change to it is a compare-and-swap:
  * load it, compute the new one, write it back only if nobody else did meanwhile.
  *
- * This header is the whole public interface. It holds what every later part stands on: the
- * statuses and the version. Handles are opaque, options are structs with an initialiser and are
- * refused when out of range, outputs are named ret_... and are set on success only.
+ *     struct hf_client *client;
+ *     struct hf_lock *lock;
+ *     struct hf_error error;
+ *     if (hf_client_open("sqlite:jobs.db", NULL, &client, &error) == HF_OK &&
+ *         hf_lock_new(client, "deploy", NULL, &lock, &error) == HF_OK &&
+ *         hf_lock_acquire(lock, 60000, &error) == HF_OK) {
+ *         ... the work, with hf_lock_check(lock, &error) before each step that matters ...
+ *         hf_lock_release(lock, &error);
+ *     }
  *
- * The library never logs, exits or installs signal handlers. Every function here may be called
- * from any thread.
+ * WHAT A LEASE PROMISES. A lock here is a lease: it is granted for a time (the ttl) and renewed
+ * in the background for as long as the handle is held and the process runs. While
+ * hf_lock_check says OK, no other client of the same store was granted a conflicting lease.
+ * When the holder dies, stops or is cut off, the lease ends by itself and somebody else goes
+ * on: nobody has to clean up. Among conflicting requests that wait, order is kept.
+ *
+ * No clock of one machine is compared with that of another. The holder counts its time on its
+ * own boot-time clock, from before the request that got the lease was sent. Somebody who wants to
+ * take over must prove that this time is over: by the store's clock, with all that it may be
+ * wrong by, or by having watched the lease stand unchanged for longer than it can be valid.
+ * The promise needs this much of the world: boot-time clocks of two machines that drift apart by
+ * less than 200 ppm, and front ends of a store whose clocks agree within half the skew
+ * tolerance (2 s on AWS, 30 s elsewhere; where that is too much to ask, takeover_observed does
+ * without the store's clock).
+ *
+ * WHAT IT DOES NOT PROMISE. That you still hold it when your write arrives. Between
+ * hf_lock_check and the effect of the next line your process may be paused (a debugger, a
+ * suspended laptop, a stopped container) for longer than the ttl, and somebody else may have
+ * been granted the lock. No lock of any kind can prevent that; only the place where the write
+ * arrives can refuse it. So each grant has a TOKEN, which rises with every grant of that lock,
+ * for ever. Write what must not go back with hf_fenced_put, which takes the lock itself and
+ * refuses a stale token (FENCED), or give hf_lock_token to a database that compares it.
+ *
+ * AFTER A PAUSE the first call tells: hf_lock_check answers EXPIRED (the time is over by our
+ * own clock, which counts through suspend) or LOST (somebody ended it). Stop the work; what
+ * was written with the token is safe; acquire again for a new one. A lost lease is never
+ * revived.
+ *
+ * CHOOSING A TTL. It is how long the others wait after the holder died, and three times the
+ * longest silence of the store that the holder survives, since it is renewed at a third.
+ *
+ *     work                      ttl      renewed every   why
+ *     short operations          10 s      3 s            quick recovery when a client fails
+ *     long operations           60 s     20 s            less traffic, survives a slow minute
+ *     batches                  300 s    100 s            is hardly ever interrupted
+ *
+ * SCOPES say what is locked, as text:
+ *
+ *     deploy, named:deploy      a name: a-z 0-9 . _ - in segments between slashes
+ *     path:/a/b                 one path; tree:/a is a path and all under it
+ *     inode:7                   an inode; range:7:0-4096 some of its bytes, 0- to the end
+ *     chunk:data/x.usv          an object that is to be merged
+ *     pin:data/x.usv            an object that is being read: stands in nobody's way
+ *
+ * NO ANSWER. When a store does not answer, nobody knows whether a write happened. Such a call says
+ * UNSURE, never "failed": the lock may be ours in the store's eyes. The client goes on giving it
+ * back in the background until that is settled or the lease is over.
+ *
+ * CONVENTIONS. Handles are opaque. Options are structs with an initialiser, refused when out of
+ * range. Outputs are named ret_..., and are set on success only. Texts end with NUL and are
+ * copied. `error` may be NULL; else it is always set. The library never logs, exits or
+ * installs signal handlers.
+ *
+ * THREADS. Every function may be called from any thread, on the same handle too, except that
+ * ..._close and ..._free must be the last call on a handle. What a call says more about threads
+ * stands with it. A client has threads of its own, started with the first lock that is held. After
+ * fork() a child must not use the handles of its parent.
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +88,8 @@ extern "C" {
 #else
 #define HF_API
 #endif
+
+/* ---- Statuses ------------------------------------------------------------------------ */
 
 /* The one table of statuses. A status says what the caller may do next, not where it came from.
  * Each row: name, exit code of the program, sentence for a person.
@@ -64,6 +131,192 @@ HF_API int hf_status_exit_code(enum hf_status status);
 
 /* "0.1.0". */
 HF_API const char *hf_version(void);
+
+#define HF_WHY_MAX 240
+
+/* A status and the reason, in words, that a person needs to act on it. */
+struct hf_error {
+    enum hf_status status;
+    char why[HF_WHY_MAX];
+};
+
+/* ---- The client ---------------------------------------------------------------------- */
+
+/* One store, one namespace of locks, as one holder. A process needs one, whatever its number of
+ * threads: calls that wait for one document share their requests. */
+struct hf_client;
+
+struct hf_client_options {
+    const char *ns;            /* the namespace of its locks; NULL: "default" */
+    const char *holder;        /* a label that others see; NULL: host name and process id */
+    int64_t ttl_max_ms;        /* no lease here is longer; 0: an hour */
+    int64_t skew_tolerance_ms; /* of the store's clock; -1: by the kind of store */
+    bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
+};
+
+#define HF_CLIENT_OPTIONS ((struct hf_client_options){ .ns = NULL, .skew_tolerance_ms = -1 })
+
+/* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL. Contacts no
+ * server. */
+HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_options *options,
+                                     struct hf_client **ret_client, struct hf_error *error);
+
+/* All its locks must have been freed. Waits for what is being given back in the background, for a
+ * few seconds at most. NULL is fine. */
+HF_API void hf_client_close(struct hf_client *client);
+
+/* ---- Locks --------------------------------------------------------------------------- */
+
+/* A handle to one lock, held or not. Holding is counted by handle: who acquires again what the
+ * handle holds has it at once and must release it as often. So threads that are to exclude each
+ * other need a handle each. */
+struct hf_lock;
+
+enum hf_mode {
+    HF_EXCLUSIVE, /* alone */
+    HF_SHARED,    /* with others that are shared */
+    HF_SLOTS,     /* up to `slots` at a time */
+};
+
+/* What the keeper has to tell about a lock that is held. */
+enum hf_lock_event {
+    HF_LOCK_DANGER, /* renewing fails; the work should come to an end */
+    HF_LOCK_SAFE,   /* renewed after all */
+    HF_LOCK_GONE,   /* no longer ours; nobody else can have it yet unless it was broken */
+};
+
+struct hf_lock_options {
+    int64_t ttl_ms;
+    enum hf_mode mode;
+    uint32_t slots;      /* of HF_SLOTS: how many may hold at once; all must say the same */
+    bool no_renewal;     /* leave renewing to the caller (hf_lock_renew) */
+    int64_t poll_ms;     /* while waiting look this often; 0: by the kind of store */
+    int64_t once_per_ms; /* ALREADY if somebody completed it within this time; 0: never mind */
+    const char *output;  /* an object that the holder is going to write, or NULL */
+    uint32_t level;      /* of that output */
+    const char *note;    /* JSON to stand beside the lease, or NULL */
+
+    /* May be NULL. Called from a thread of the client, without any lock of the library held; must
+     * not block, and may call what is marked "local" below, nothing else. */
+    void (*notify)(void *argument, struct hf_lock *lock, enum hf_lock_event event);
+    void *notify_argument;
+};
+
+#define HF_LOCK_OPTIONS ((struct hf_lock_options){ .ttl_ms = 30000 })
+
+/* A handle for a scope. Local: asks nothing of the store. `options` may be NULL. */
+HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
+                                  const struct hf_lock_options *options,
+                                  struct hf_lock **ret_lock, struct hf_error *error);
+
+/* The same for many scopes, held all or none: chunks and pins, ranges of one inode, or paths. */
+HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
+                                       size_t count, const struct hf_lock_options *options,
+                                       struct hf_lock **ret_lock, struct hf_error *error);
+
+/* Gives back what is still held, in the background. NULL is fine. */
+HF_API void hf_lock_free(struct hf_lock *lock);
+
+#define HF_WAIT_FOREVER INT64_MAX
+
+/* Acquires, waiting in line for up to wait_ms; 0: only if it is free at once.
+ *   OK       held
+ *   HELD     wait_ms was 0, and it is not free (hf_lock_blocked tells which scopes)
+ *   TIMEOUT  waited in vain, and left the line
+ *   ALREADY  once_per_ms: it was done
+ *   UNSURE   no answer; it is being given back
+ *   LOST     granted, but too late to be of use; given back
+ *   CANCELLED  hf_lock_cancel was called meanwhile */
+HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
+                                      struct hf_error *error);
+
+/* The same in steps, for those who cannot block. `begin` asks once: OK, or HELD, then we wait in
+ * line; `poll` looks, at most as often as poll_ms allows, and takes its turn when it comes: OK or
+ * HELD; `cancel` leaves the line. After any other status we are not in line. Who is in line and
+ * does not poll for max(2 s, 3 poll_ms) when its turn comes is dropped. */
+HF_API enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error);
+HF_API enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error);
+HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error);
+
+/* After HELD: whether the scope of this index was in the way of being granted. Local. */
+HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
+
+/* Whether it is held at this moment: OK, EXPIRED (its time is over), LOST (somebody ended it), or
+ * NOT_FOUND (it was never acquired, or was released). Local, and cheap: ask often. */
+HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
+
+/* For how long it is certainly ours if nothing is renewed; 0 when it is not. Local. */
+HF_API int64_t hf_lock_remaining_ms(struct hf_lock *lock);
+
+/* The token of the last grant; 0 when there was none. Local. */
+HF_API uint64_t hf_lock_token(struct hf_lock *lock);
+
+/* Renews now. */
+HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error);
+
+/* Ends it. Each may be repeated; LOST when the lease had ended by itself or was broken, which is
+ * worth knowing: the work may have overlapped with somebody else's. `note` is JSON or NULL.
+ * `complete` is remembered for once_per_ms, `fail` is kept for people to look at. */
+HF_API enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error);
+HF_API enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note,
+                                       struct hf_error *error);
+HF_API enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note,
+                                   struct hf_error *error);
+
+/* ---- Leases as text ------------------------------------------------------------------ */
+
+/* A held lease as one word, to be passed to another process: token, id and table. */
+#define HF_LEASE_TEXT_MAX 1536
+HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
+                                   struct hf_error *error);
+
+/* A handle that holds the lease of that text, renewed by us: LOST when it is over. It can be
+ * renewed, ended and used for fenced objects, and not acquired again. options->ttl_ms and
+ * what else says what to ask for are not used. */
+HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
+                                    const struct hf_lock_options *options,
+                                    struct hf_lock **ret_lock, struct hf_error *error);
+
+/* Takes a lease away from its holder, who may not notice until its next renewal: only its token
+ * protects what it still writes. `by` and `reason` are kept in the table. LOST when that lease is
+ * over already; a later one of the same lock is never hit. */
+HF_API enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
+                               const char *reason, struct hf_error *error);
+
+/* Which of these objects nobody has leased for merging: sets ret_free[i]. One look, and nothing more
+ * than a hint; hf_lock_acquire decides. */
+HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
+                                         size_t count, bool *ret_free, struct hf_error *error);
+
+/* ---- Fenced objects ------------------------------------------------------------------ */
+
+/* Objects that remember the highest token that wrote them.
+ *   OK        written
+ *   FENCED    somebody with a later token has written
+ *   EXPIRED   the lease is over (LOST: taken away)
+ *   MISMATCH  the object is written under another lock, or is not a fenced one
+ *   UNSURE    no answer; write it again with the same lock to be sure
+ * Writes of one handle count in the order of the calls. */
+HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,
+                                    size_t size, struct hf_error *error);
+HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
+                                         struct hf_error *error);
+
+/* Leaves the fence: a stale token cannot bring the object back. */
+HF_API enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key,
+                                       struct hf_error *error);
+
+/* NOT_FOUND when there is none or it was deleted; MISMATCH when it is not a fenced object. The data
+ * is given back by hf_free; `ret_token`, of who wrote it, may be NULL. */
+HF_API enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t size_max,
+                                    void **ret_data, size_t *ret_size, uint64_t *ret_token,
+                                    struct hf_error *error);
+
+/* Writes the object to the file, from offset 0. */
+HF_API enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int fd,
+                                         uint64_t *ret_token, struct hf_error *error);
+
+HF_API void hf_free(void *data);
 
 #ifdef __cplusplus
 }

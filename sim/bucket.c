@@ -97,7 +97,7 @@ static void tell(struct bucket *bucket, const struct bucket_change *change)
 }
 
 static enum hf_status judge(struct bucket *bucket, const struct condition *condition,
-                            const struct object *current, struct error *error)
+                            const struct object *current, struct hf_error *error)
 {
     if (bucket->options.ignore_conditions)
         return error_clear(error);

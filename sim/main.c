@@ -68,7 +68,7 @@ _Noreturn static void misused(const char *what, const char *value)
 static uint64_t read_number(const char *text, uint64_t min, uint64_t max, const char *what)
 {
     uint64_t value;
-    struct error error;
+    struct hf_error error;
     if (parse_u64(view_of(text), max, &value, &error) != HF_OK || value < min)
         misused(what, text);
     return value;

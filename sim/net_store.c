@@ -29,7 +29,7 @@ static void trace_end(const struct net_store *store, const struct request *reque
 
 /* A node whose deadline has passed sends nothing. */
 static bool may_send(const struct net_store *store, struct mono_time deadline,
-                     struct error *error)
+                     struct hf_error *error)
 {
     if (deadline.us == 0 || mono_before(env_now(store->base.env), deadline))
         return true;
@@ -39,7 +39,7 @@ static bool may_send(const struct net_store *store, struct mono_time deadline,
 
 /* The end of a request where the store has said nothing; OK where it has. */
 static enum hf_status judge_end(const struct request *request, bool is_write,
-                                struct error *error)
+                                struct hf_error *error)
 {
     switch (request->end) {
     case END_REPLY: return HF_OK;

@@ -120,7 +120,7 @@ static void sim_random(struct env *env, void *bytes, size_t size)
 /* ---- Tasks --------------------------------------------------------------------------- */
 
 static enum hf_status sim_task_start(struct env *env, void (*run)(void *), void *argument,
-                                     struct env_task **ret_task, struct error *error)
+                                     struct env_task **ret_task, struct hf_error *error)
 {
     struct node *node = node_of_env(env);
     struct heap *before = heap_enter(NULL);

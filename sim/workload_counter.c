@@ -60,7 +60,7 @@ static void document_print(const struct document *document, unsigned nodes, stru
 
 static bool parse_next(struct view *rest, uint64_t *ret_value)
 {
-    struct error error;
+    struct hf_error error;
     return parse_u64(view_cut(rest, ' '), UINT64_MAX, ret_value, &error) == HF_OK;
 }
 

@@ -102,7 +102,7 @@ static void changed(void *argument, const struct bucket_change *change)
     struct race *race = argument;
     struct view rest = change->key;
     view_cut(&rest, '/');
-    struct error error;
+    struct hf_error error;
     uint64_t round;
     if (parse_u64(rest, race->rounds - 1, &round, &error) != HF_OK || change->body.size == 0) {
         world_fail(race->run->world, "a write left something that is of no round");

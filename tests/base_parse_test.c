@@ -12,7 +12,8 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A refusal has a reason for a person and leaves the output as it was. */
-static void assert_refused(const char *what, enum hf_status status, const struct error *error)
+static void assert_refused(const char *what, enum hf_status status,
+                           const struct hf_error *error)
 {
     if (status != HF_INVALID)
         fail_msg("\"%s\" was answered with %s", what, hf_status_name(status));
@@ -25,7 +26,7 @@ static void assert_refused(const char *what, enum hf_status status, const struct
 static void numbers_are_digits_only(void **state)
 {
     (void)state;
-    struct error error;
+    struct hf_error error;
     uint64_t value = 0;
     assert_status(HF_OK, parse_u64(VIEW("0"), 0, &value, &error), &error);
     assert_true(value == 0);
@@ -68,7 +69,7 @@ static void numbers_are_digits_only(void **state)
 static void switches_are_on_or_off(void **state)
 {
     (void)state;
-    struct error error;
+    struct hf_error error;
     bool on = false;
     assert_status(HF_OK, parse_switch(VIEW("on"), &on, &error), &error);
     assert_true(on);
@@ -104,7 +105,7 @@ static void spans_have_units(void **state)
     };
     for (size_t i = 0; i < COUNT(good); i++) {
         struct span span = { -1 };
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, parse_span(view_of(good[i].text), &span, &error), &error);
         if (span.us != good[i].us)
             fail_msg("%s became %lld us", good[i].text, (long long)span.us);
@@ -161,12 +162,12 @@ static void spans_are_read_strictly(void **state)
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct span span = { 77 };
-        struct error error;
+        struct hf_error error;
         assert_refused(bad[i], parse_span(view_of(bad[i]), &span, &error), &error);
         assert_int_equal(span.us, 77);
     }
     struct span span;
-    struct error error;
+    struct hf_error error;
     assert_refused("NUL", parse_span((struct view){ "1s\0", 3 }, &span, &error), &error);
 }
 
@@ -174,7 +175,7 @@ static void assert_span_round_trip(int64_t us)
 {
     char text[SPAN_TEXT_MAX];
     struct span back = { -1 };
-    struct error error;
+    struct hf_error error;
     assert_ptr_equal(span_text((struct span){ us }, text), text);
     assert_true(strlen(text) < sizeof text);
     assert_status(HF_OK, parse_span(view_of(text), &back, &error), &error);
@@ -229,7 +230,7 @@ static void sizes_have_units(void **state)
     };
     for (size_t i = 0; i < COUNT(good); i++) {
         uint64_t bytes = 1;
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, parse_size(view_of(good[i].text), &bytes, &error), &error);
         if (bytes != good[i].bytes)
             fail_msg("%s became %llu", good[i].text, (unsigned long long)bytes);
@@ -275,7 +276,7 @@ static void sizes_are_read_strictly(void **state)
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         uint64_t bytes = 77;
-        struct error error;
+        struct hf_error error;
         assert_refused(bad[i], parse_size(view_of(bad[i]), &bytes, &error), &error);
         assert_true(bytes == 77);
     }
@@ -336,7 +337,7 @@ static void times_are_read(void **state)
     };
     for (size_t i = 0; i < COUNT(good); i++) {
         struct wall_time time = { 7 };
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, parse_time(view_of(good[i].text), &time, &error), &error);
         if (time.us != good[i].us)
             fail_msg("%s became %lld", good[i].text, (long long)time.us);
@@ -394,7 +395,7 @@ static void times_are_read_strictly(void **state)
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct wall_time time = { 77 };
-        struct error error;
+        struct hf_error error;
         assert_refused(bad[i], parse_time(view_of(bad[i]), &time, &error), &error);
         assert_int_equal(time.us, 77);
     }
@@ -516,7 +517,7 @@ static void urls_come_apart(void **state)
     };
     for (size_t i = 0; i < COUNT(good); i++) {
         struct url url;
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, url_parse(view_of(good[i].text), &url, &error), &error);
         if (!view_equal(url.scheme, view_of(good[i].scheme)) ||
             !view_equal(url.host, view_of(good[i].host)) ||
@@ -530,7 +531,7 @@ static void parameters_are_decoded(void **state)
 {
     (void)state;
     struct url url;
-    struct error error;
+    struct hf_error error;
     struct view text =
         VIEW("s3://b/p?endpoint=http%3A%2F%2F127.0.0.1:9000&region=&x%26=a%3db%2Bc");
     assert_status(HF_OK, url_parse(text, &url, &error), &error);
@@ -549,7 +550,7 @@ static void only_known_parameters_are_taken(void **state)
     static const char *const names[] = { "sync", "region", NULL };
     static const char *const none[] = { NULL };
     struct url url;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, url_parse(VIEW("dir:x?region=1&snyc=off"), &url, &error), &error);
     assert_refused("snyc", url_only_parameters(&url, names, &error), &error);
     assert_non_null(strstr(error.why, "snyc"));
@@ -586,11 +587,11 @@ static void bad_urls_are_refused(void **state)
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct url url;
-        struct error error;
+        struct hf_error error;
         assert_refused(bad[i], url_parse(view_of(bad[i]), &url, &error), &error);
     }
     struct url url;
-    struct error error;
+    struct hf_error error;
     assert_refused("no bytes", url_parse((struct view){ NULL, 0 }, &url, &error), &error);
     assert_refused("NUL", url_parse((struct view){ "dir:a\0b", 7 }, &url, &error), &error);
 }
@@ -600,7 +601,7 @@ static void urls_have_bounds(void **state)
     (void)state;
     char text[URL_BYTES_MAX + 2] = "dir:";
     struct url url;
-    struct error error;
+    struct hf_error error;
     memset(text + 4, 'x', sizeof text - 4);
     assert_status(HF_OK, url_parse((struct view){ text, URL_BYTES_MAX }, &url, &error), &error);
     assert_int_equal(url.path.size, URL_BYTES_MAX - 4);

@@ -298,7 +298,7 @@ static void every_status_has_its_own_name_text_and_code(void **state)
 static void an_error_carries_status_and_reason(void **state)
 {
     (void)state;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(error_set(&error, HF_DENIED, "no %s for %d", "key", 7), HF_DENIED);
     assert_int_equal(error.status, HF_DENIED);
     assert_string_equal(error.why, "no key for 7");
@@ -315,26 +315,26 @@ static void an_error_carries_status_and_reason(void **state)
 static void a_long_reason_is_cut(void **state)
 {
     (void)state;
-    char text[2 * ERROR_WHY_MAX];
+    char text[2 * HF_WHY_MAX];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     struct {
-        struct error error;
+        struct hf_error error;
         char guard[16];
     } box;
     memset(box.guard, 'G', sizeof box.guard);
     error_set(&box.error, HF_INVALID, "%s", text);
-    assert_int_equal(strlen(box.error.why), ERROR_WHY_MAX - 1);
+    assert_int_equal(strlen(box.error.why), HF_WHY_MAX - 1);
     error_prefix(&box.error, "abc");
-    assert_int_equal(strlen(box.error.why), ERROR_WHY_MAX - 1);
+    assert_int_equal(strlen(box.error.why), HF_WHY_MAX - 1);
     assert_memory_equal(box.error.why, "abc: xxx", 8);
     error_prefix(&box.error, "%s", text);
-    assert_int_equal(strlen(box.error.why), ERROR_WHY_MAX - 1);
-    for (size_t length = 1; length < ERROR_WHY_MAX + 4; length++) {
+    assert_int_equal(strlen(box.error.why), HF_WHY_MAX - 1);
+    for (size_t length = 1; length < HF_WHY_MAX + 4; length++) {
         error_set(&box.error, HF_INVALID, "why");
         error_prefix(&box.error, "%.*s", (int)length, text);
-        assert_true(strlen(box.error.why) < ERROR_WHY_MAX);
-        if (length + 5 < ERROR_WHY_MAX)
+        assert_true(strlen(box.error.why) < HF_WHY_MAX);
+        if (length + 5 < HF_WHY_MAX)
             assert_string_equal(box.error.why + length, ": why");
     }
     for (size_t i = 0; i < sizeof box.guard; i++)
@@ -344,7 +344,7 @@ static void a_long_reason_is_cut(void **state)
 static void a_reason_may_quote_the_one_before(void **state)
 {
     (void)state;
-    struct error error;
+    struct hf_error error;
     error_set(&error, HF_NOT_FOUND, "no such file");
     error_set(&error, HF_CORRUPT, "index is damaged (%s)", error.why);
     assert_string_equal(error.why, "index is damaged (no such file)");
@@ -374,7 +374,7 @@ static void errno_becomes_what_to_do_next(void **state)
         { EPERM, HF_DENIED },       { EROFS, HF_DENIED },       { ENOENT, HF_NOT_FOUND },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct error error;
+        struct hf_error error;
         if (error_from_errno(&error, rows[i].number, "open x") != rows[i].status)
             fail_msg("%s became %s", strerror(rows[i].number), hf_status_name(error.status));
         assert_int_equal(error.status, rows[i].status);
@@ -382,7 +382,7 @@ static void errno_becomes_what_to_do_next(void **state)
         assert_true(strlen(error.why) > strlen("open x: "));
     }
     for (int number = 1; number < 200; number++) {
-        struct error error;
+        struct hf_error error;
         assert_int_not_equal(error_from_errno(&error, number, "step"), HF_OK);
         assert_int_not_equal(error.status, HF_UNSURE);
     }

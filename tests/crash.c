@@ -26,7 +26,7 @@
 static struct store *open_store(const char *pattern, const char *folder)
 {
     char url[URL_BYTES_MAX];
-    struct error error;
+    struct hf_error error;
     struct store *store = NULL;
     size_t at = strcspn(pattern, "%");
     int size =
@@ -54,7 +54,7 @@ static int make_file(const char *body, size_t size)
 }
 
 static enum hf_status do_put(struct store *store, const struct crash_step *step,
-                             const struct condition *condition, struct error *error)
+                             const struct condition *condition, struct hf_error *error)
 {
     char *body = make_body(step->size, step->letter);
     struct put_call put = { .key = view_of(step->key), .condition = *condition };
@@ -73,7 +73,7 @@ static enum hf_status do_put(struct store *store, const struct crash_step *step,
 }
 
 static enum hf_status do_step(struct store *store, const struct crash_step *step,
-                              struct error *error)
+                              struct hf_error *error)
 {
     struct buffer body = BUFFER_INIT(BODY_MAX);
     struct get_call get = { .key = view_of(step->key), .body = &body };
@@ -102,7 +102,7 @@ static void do_steps(struct store *store, const struct crash_step *steps, bool m
     if (mark)
         trace_mark(0);
     for (size_t i = 0; i < count; i++) {
-        struct error error;
+        struct hf_error error;
         enum hf_status status = do_step(store, &steps[i], &error);
         if (status != HF_OK)
             fprintf(stderr, "step %zu: %s: %s\n", i, hf_status_name(status), error.why);
@@ -191,7 +191,7 @@ static void judge_key(struct store *store, const struct judgement *judgement, co
 /* The store goes on: a put by what was read, then a delete by that. */
 static void check_goes_on(struct store *store, const char *key)
 {
-    struct error error;
+    struct hf_error error;
     const struct crash_step put = { CRASH_PUT, key, 100, 'z' };
     const struct crash_step gone = { CRASH_DELETE, key, 0, 0 };
     assert_status(HF_OK, do_step(store, &put, &error), &error);

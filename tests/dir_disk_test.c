@@ -72,7 +72,7 @@ static void in_namespace(void (*run)(const char *folder))
 static struct store *open_url(const char *folder)
 {
     char url[4200];
-    struct error error;
+    struct hf_error error;
     struct store *store = NULL;
     int size = snprintf(url, sizeof url, "dir:%s", folder);
     enum hf_status status =
@@ -103,7 +103,7 @@ static struct store *open_small(const char *folder)
 }
 
 static enum hf_status put_sized(struct store *store, const char *key, size_t size, char fill,
-                                struct error *error)
+                                struct hf_error *error)
 {
     char *body = malloc(size);
     check(body);
@@ -128,7 +128,7 @@ static void check_is(struct store *store, const char *key, size_t size, char fil
 static void fill_disk(const char *folder)
 {
     struct store *store = open_small(folder);
-    struct error error;
+    struct hf_error error;
     check(store);
     check(put_sized(store, "kept", 1000, 'k', &error) == HF_OK);
     enum hf_status status = HF_OK;
@@ -151,7 +151,7 @@ static void fill_disk(const char *folder)
 
 static void read_only(const char *folder)
 {
-    struct error error;
+    struct hf_error error;
     struct store *store = open_url(folder);
     check(store && put_sized(store, "a/k", 1000, 'k', &error) == HF_OK);
     store_close(store);

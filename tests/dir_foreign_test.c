@@ -18,7 +18,7 @@ static struct fixture fixture_make(void)
 {
     struct fixture f = { .folder = test_dir_make() };
     char url[URL_BYTES_MAX];
-    struct error error;
+    struct hf_error error;
     int size = snprintf(url, sizeof url, "dir:%s", f.folder);
     assert_status(HF_OK,
                   store_open(env_real(), (struct view){ url, (size_t)size }, &f.store, &error),

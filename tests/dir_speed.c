@@ -31,7 +31,7 @@ static const struct load loads[] = {
 static struct store *open_store(const char *folder, const struct load *load)
 {
     char url[4096];
-    struct error error;
+    struct hf_error error;
     struct store *store;
     int size = snprintf(url, sizeof url, "dir:%s%s", folder, load->options);
     check(store_open(env_real(), (struct view){ url, (size_t)size }, &store, &error) == HF_OK);

@@ -29,7 +29,7 @@ struct fixture {
 static struct store *open_url(const char *folder, const char *options)
 {
     char url[URL_BYTES_MAX];
-    struct error error;
+    struct hf_error error;
     struct store *store = NULL;
     int size = snprintf(url, sizeof url, "dir:%s%s", folder, options);
     assert_status(HF_OK,
@@ -696,7 +696,7 @@ static void leftovers(void **state)
 static enum hf_status try_open(const char *url)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     enum hf_status status = store_open(env_real(), view_of(url), &store, &error);
     assert_true(status == HF_OK || error.why[0] != '\0');
     store_close(store);

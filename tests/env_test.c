@@ -214,7 +214,7 @@ static void shared_release(struct shared *shared)
 static void start_all(struct env_task *tasks[TASKS], void (*run)(void *), void *argument)
 {
     for (int i = 0; i < TASKS; i++) {
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, env_task_start(env_real(), run, argument, &tasks[i], &error),
                       &error);
     }
@@ -303,7 +303,7 @@ static void no_signal_is_lost(void **state)
     (void)state;
     struct shared shared;
     struct env_task *task;
-    struct error error;
+    struct hf_error error;
     shared_init(&shared);
     assert_status(HF_OK, env_task_start(env_real(), play_ball, &shared, &task, &error), &error);
     env_mutex_lock(&shared.mutex);
@@ -362,7 +362,7 @@ static void the_farthest_moment_is_a_moment(void **state)
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         struct shared shared;
         struct env_task *task;
-        struct error error;
+        struct hf_error error;
         bool in_time = true;
         shared_init(&shared);
         env_mutex_lock(&shared.mutex);
@@ -389,7 +389,7 @@ static void tasks_come_and_go(void **state)
     int ran = 0;
     for (int i = 0; i < 1000; i++) {
         struct env_task *task;
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, env_task_start(env_real(), do_nothing, &ran, &task, &error),
                       &error);
         env_task_join(env_real(), task);

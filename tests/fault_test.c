@@ -15,7 +15,7 @@
 static struct store *open_mem(void)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_open(env_real(), VIEW("mem:"), &store, &error), &error);
     return store;
 }
@@ -23,7 +23,7 @@ static struct store *open_mem(void)
 static struct store *wrap_fault(struct store *inner, struct fault_plan plan)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_fault(inner, &plan, &store, &error), &error);
     return store;
 }
@@ -225,7 +225,7 @@ static void the_meter_counts_by_kind(void **state)
     (void)state;
     struct meter meter;
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     meter_init(&meter, env_real());
     assert_status(HF_OK, store_observe(open_mem(), meter_observer(&meter), &store, &error),
                   &error);
@@ -266,7 +266,7 @@ static void the_trace_tells_each_call(void **state)
     (void)state;
     struct trace trace = { keep_line, NULL };
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_observe(open_mem(), trace_observer(&trace), &store, &error),
                   &error);
     struct put_call put = { .key = VIEW("a\nb"), .body = VIEW("12"), .condition = if_absent() };
@@ -285,7 +285,7 @@ static void the_probe_accepts_a_good_store(void **state)
     (void)state;
     struct store *store = open_mem();
     struct probe_report report;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_probe(store, &report, &error), &error);
     assert_true(report.traits.etag_fresh && report.traits.delete_conditional);
     struct list_call list = { 0 };
@@ -362,7 +362,7 @@ static void probe_of_a_liar(struct liar liar, const char *what)
     liar.base = (struct store){ .ops = &ops, .env = env_real() };
     liar.inner = open_mem();
     struct probe_report report;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_UNSUPPORTED, store_probe(&liar.base, &report, &error), &error);
     assert_non_null(strstr(error.why, what));
     assert_int_equal(report.findings[report.count - 1].verdict, PROBE_REFUSED);

@@ -38,7 +38,7 @@ static struct buffer prepare(uint64_t *ret_token)
 static struct lease_table *load(const struct buffer *text)
 {
     struct lease_table *table = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   table_decode(buffer_view(text), (struct mono_time){ 9000000 }, NULL, &table,
                                &error),
@@ -125,7 +125,7 @@ static void reading_survives_a_lack_of_memory(void **state)
     long n = 0;
     for (;; n++) {
         struct lease_table *table = NULL;
-        struct error error;
+        struct hf_error error;
         alloc_fail_after(n);
         enum hf_status status =
             table_decode(buffer_view(&text), (struct mono_time){ 1 }, previous, &table, &error);
@@ -168,7 +168,7 @@ static void a_new_table_survives_a_lack_of_memory(void **state)
 {
     (void)state;
     struct lease_settings settings = kit_settings();
-    struct error error;
+    struct hf_error error;
     alloc_fail_after(0);
     struct lease_table *table = table_new(&settings, 1, &error);
     assert_true(alloc_stop());

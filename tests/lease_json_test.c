@@ -27,7 +27,7 @@ static const char plain_file[] =
 
 static enum hf_status decode(struct view text, struct lease_table **ret_table)
 {
-    struct error error = { .why = "" };
+    struct hf_error error = { .why = "" };
     struct lease_table *before = *ret_table;
     enum hf_status status =
         table_decode(text, (struct mono_time){ 0 }, NULL, ret_table, &error);
@@ -294,7 +294,7 @@ static void settings_are_kept(void **state)
     settings.watch_only = true;
     settings.drift_ppm = 12345;
     settings.margin = SPAN_MS(77);
-    struct error error;
+    struct hf_error error;
     struct lease_table *table = table_new(&settings, 3, &error);
     table = kit_reload_afresh(table, 0);
     assert_true(table->settings.watch_only && table->settings.drift_ppm == 12345);
@@ -618,7 +618,7 @@ static void sightings_are_carried_over(void **state)
     kit_acquire(theirs, &op, kit_at(50), (struct wish){ .id = "c-1", .scopes = "named:c" });
     struct buffer second = kit_encode(theirs);
     struct lease_table *one = NULL, *two = NULL, *three = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   table_decode(buffer_view(&first), (struct mono_time){ 1000 }, NULL, &one,
                                &error),

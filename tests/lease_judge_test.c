@@ -325,7 +325,7 @@ static void contend(struct prng *prng, bool renewed)
     settings.margin.us = (int64_t)prng_below(prng, 3) * 50000;
     settings.watch_only = prng_below(prng, 8) == 0;
     int64_t ttl = 200000 + 1000 * (int64_t)prng_below(prng, 3600000 - 200);
-    struct error error;
+    struct hf_error error;
     struct table_op op;
     struct lease_table *table = table_new(&settings, 1, &error), *seen = NULL;
     assert_non_null(table);

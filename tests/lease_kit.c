@@ -50,7 +50,7 @@ struct evidence kit_at(int64_t ms)
 struct lease_table *kit_table(void)
 {
     struct lease_settings settings = kit_settings();
-    struct error error;
+    struct hf_error error;
     struct lease_table *table = table_new(&settings, /* epoch */ 1, &error);
     assert_non_null(table);
     return table;
@@ -61,7 +61,7 @@ size_t kit_scopes(const char *texts, struct scope *ret_scopes, size_t max)
     size_t count = 0;
     struct view rest = view_of(texts);
     while (rest.size > 0) {
-        struct error error;
+        struct hf_error error;
         assert_true(count < max);
         struct view one = view_cut(&rest, ' ');
         assert_status(HF_OK, scope_parse(one, &ret_scopes[count++], &error), &error);
@@ -141,7 +141,7 @@ struct buffer kit_encode(const struct lease_table *table)
 static struct lease_table *reload(struct lease_table *table, int64_t arrived_ms, bool afresh)
 {
     struct lease_table *again = NULL;
-    struct error error;
+    struct hf_error error;
     struct buffer text = kit_encode(table);
     assert_status(HF_OK,
                   table_decode(buffer_view(&text), (struct mono_time){ arrived_ms * 1000 },

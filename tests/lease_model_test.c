@@ -391,7 +391,7 @@ static struct lease_table *load(const struct walk *w, struct mono_time arrived,
                                 const struct lease_table *previous)
 {
     struct lease_table *table = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   table_decode(buffer_view(&w->document), arrived, previous, &table, &error),
                   &error);
@@ -585,7 +585,7 @@ static void one_lease_of_a_thousand_is_changed_quickly(void **state)
     double us = (cpu_seconds() - began) * 1e6 / CHANGES;
     began = cpu_seconds();
     struct lease_table *again = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(
         HF_OK, table_decode(buffer_view(&text), (struct mono_time){ 0 }, table, &again, &error),
         &error);

@@ -12,7 +12,7 @@
 static struct scope parsed(const char *text)
 {
     struct scope scope;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, scope_parse(view_of(text), &scope, &error), &error);
     return scope;
 }
@@ -21,7 +21,7 @@ static void assert_refused(const char *text)
 {
     struct scope scope = { .kind = SCOPE_PIN, .inode = 12345, .start = 6, .end = 7 };
     const struct scope before = scope;
-    struct error error = { .why = "" };
+    struct hf_error error = { .why = "" };
     enum hf_status status = scope_parse(view_of(text), &scope, &error);
     if (status != HF_INVALID)
         fail_msg("\"%s\" gave %s", text, hf_status_name(status));
@@ -150,7 +150,7 @@ static void bytes_that_no_scope_may_hold_are_refused(void **state)
         char text[32];
         int size = snprintf(text, sizeof text, "%s", starts[i]);
         struct scope scope;
-        struct error error;
+        struct hf_error error;
         /* A NUL byte within; an unfinished UTF-8 sequence. */
         text[size] = '\0';
         text[size + 1] = '5';
@@ -228,7 +228,7 @@ static void names_are_what_every_store_can_hold(void **state)
                                        "..",  ".",    "a/.b", "a/..", "a/./b", "a b",
                                        "a:b", "a\\b", "a*",   "a\tb", "a%",    "é",
                                        "a+b", "a@b",  "a,b",  "\x7f" };
-    struct error error;
+    struct hf_error error;
     for (size_t i = 0; i < COUNT(good); i++)
         assert_status(HF_OK, name_check(view_of(good[i]), &error), &error);
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -246,7 +246,7 @@ static void each_byte_is_allowed_or_not(void **state)
         char name[3] = { 'a', (char)byte, 'b' };
         bool allowed = (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
                        byte == '.' || byte == '_' || byte == '-' || byte == '/';
-        struct error error;
+        struct hf_error error;
         enum hf_status status = name_check((struct view){ name, 3 }, &error);
         if (status != (allowed ? HF_OK : HF_INVALID))
             fail_msg("byte %u in a name gave %s", byte, hf_status_name(status));
@@ -256,7 +256,7 @@ static void each_byte_is_allowed_or_not(void **state)
 static void upper_case_is_answered_with_lower_case(void **state)
 {
     (void)state;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(name_check(VIEW("Jobs/DB-1"), &error), HF_INVALID);
     assert_non_null(strstr(error.why, "jobs/db-1"));
     struct scope scope;
@@ -271,7 +271,7 @@ static void long_names_are_refused(void **state)
     (void)state;
     char name[NAME_BYTES_MAX + 1];
     memset(name, 'a', sizeof name);
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, name_check((struct view){ name, NAME_BYTES_MAX }, &error), &error);
     assert_int_equal(name_check((struct view){ name, sizeof name }, &error), HF_INVALID);
     memset(name, 'A', sizeof name);

@@ -155,7 +155,7 @@ static void assert_granted_whole_or_refused(struct lease *wanted, const char *wh
     if (status == HF_OK) {
         struct buffer text = kit_encode(table);
         struct lease_table *again = NULL;
-        struct error error;
+        struct hf_error error;
         if (table_decode(buffer_view(&text), evidence.now, NULL, &again, &error) != HF_OK)
             fail_msg("%s: granted, but cannot be read back: %s", what, error.why);
         const struct lease *lease = table_find(again, wanted->id);
@@ -546,7 +546,7 @@ static void a_renewal_starts_the_watch_again(void **state)
     (void)state;
     struct lease_table *theirs = kit_table(), *ours = NULL;
     struct table_op op;
-    struct error error;
+    struct hf_error error;
     uint64_t token = grant(theirs, 0, "a-1", "named:x");
     struct wish wish = { .id = "b-1", .scopes = "named:x" };
     for (int i = 1; i < 10; i++) {

@@ -68,7 +68,7 @@ static void judge(struct store *store, struct race *race, unsigned round, bool b
 static void run_process(struct race *race, unsigned number, bool by_match)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     bool opened = store_open(env_real(), view_of(url), &store, &error) == HF_OK;
     if (!opened) {
         fprintf(stderr, "open: %s\n", error.why);

@@ -31,7 +31,7 @@ static void profiles_are_read(void **state)
 {
     (void)state;
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     char region[40];
     struct view text = view_of(ini);
     assert_status(HF_OK, s3_credentials_from_ini(text, VIEW("default"), &found, &error),
@@ -55,7 +55,7 @@ static void keys_with_blanks_are_refused(void **state)
 {
     (void)state;
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(s3_credentials_from_ini(
                          VIEW("[a]\naws_access_key_id = x y\naws_secret_access_key = z\n"),
                          VIEW("a"), &found, &error),
@@ -67,7 +67,7 @@ static void json_is_read(void **state)
 {
     (void)state;
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   s3_credentials_from_json(
                       VIEW("{\"Code\":\"Success\",\"AccessKeyId\":\"a\",\"More\":[1,{}],"
@@ -187,7 +187,7 @@ static void fill_web_identity(void)
 }
 
 static enum hf_status find(const char *profile, struct s3_credentials *ret_credentials,
-                           struct error *error)
+                           struct hf_error *error)
 {
     struct s3_provider *provider = NULL;
     assert_status(HF_OK,
@@ -203,7 +203,7 @@ static enum hf_status find(const char *profile, struct s3_credentials *ret_crede
 static void expect_found(const char *name)
 {
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     char secret[64];
     snprintf(secret, sizeof secret, "secret-of-%s", name);
     assert_status(HF_OK, find("", &found, &error), &error);
@@ -216,7 +216,7 @@ static void places_have_an_order(void **state)
 {
     clean_world(state);
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(find("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "AWS_ACCESS_KEY_ID"));
     fill_web_identity();
@@ -235,7 +235,7 @@ static void half_a_pair_is_an_error(void **state)
 {
     clean_world(state);
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     fill_files();
     setenv("AWS_ACCESS_KEY_ID", "alone", 1);
     assert_int_equal(find("", &found, &error), HF_INVALID);
@@ -246,7 +246,7 @@ static void a_profile_that_is_named_must_be_there(void **state)
 {
     clean_world(state);
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     write_file("config", ini);
     name_file("AWS_CONFIG_FILE", "config");
     assert_status(HF_OK, find("second", &found, &error), &error);
@@ -265,7 +265,7 @@ static void a_container_token_comes_from_a_file(void **state)
 {
     clean_world(state);
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     fill_container();
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
     assert_int_equal(find("", &found, &error), HF_DENIED);
@@ -290,7 +290,7 @@ static void a_refused_identity_says_so(void **state)
 {
     clean_world(state);
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     fill_web_identity();
     write_file("identity", "another\n");
     assert_int_equal(find("", &found, &error), HF_DENIED);
@@ -304,7 +304,7 @@ static void keys_are_fetched_once_and_kept(void **state)
     clean_world(state);
     struct s3_provider *provider = NULL;
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     struct mono_time deadline = mono_add(env_now(env_real()), SPAN_S(10));
     fill_container();
     assert_status(HF_OK,
@@ -343,7 +343,7 @@ static void keys_are_fetched_again_before_their_end(void **state)
     struct env env = { &ops };
     struct s3_provider *provider = NULL;
     struct s3_credentials found;
-    struct error error;
+    struct hf_error error;
     hand_now = env_now(env_real());
     hand_wall = env_wall(env_real());
     name_endpoint("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/soon");

@@ -83,7 +83,7 @@ struct store *fake_open(const char *bucket, const char *parameters)
 {
     char url[512];
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     snprintf(url, sizeof url, "s3://%s?endpoint=http://127.0.0.1:%d%s", bucket, fake.port,
              parameters);
     assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);

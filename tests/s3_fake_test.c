@@ -15,7 +15,7 @@
 
 #define BODY_MAX (256 * KIB)
 
-static struct error last; /* of the last call below */
+static struct hf_error last; /* of the last call below */
 
 static enum hf_status put(struct store *store, const char *key, struct condition condition)
 {
@@ -177,7 +177,7 @@ static void nothing_listens(void **state)
 {
     (void)state;
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   store_open(env_real(), VIEW("s3://bucket?endpoint=http://127.0.0.1:1"),
                              &store, &error),
@@ -493,7 +493,7 @@ static void bad_urls_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct store *store = NULL;
-        struct error error;
+        struct hf_error error;
         enum hf_status status = store_open(env_real(), view_of(bad[i]), &store, &error);
         if (status != HF_INVALID)
             fail_msg("%s: %s", bad[i], hf_status_name(status));
@@ -551,7 +551,7 @@ static struct store *open_tls(const char *bucket, int port, const char *paramete
 {
     char url[4400];
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     snprintf(url, sizeof url, "s3://%s?endpoint=https://127.0.0.1:%d%s", bucket, port,
              parameters);
     assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);
@@ -602,7 +602,7 @@ static void proxies_and_host_names_are_used(void **state)
     };
     for (size_t i = 0; i < 2; i++) {
         struct store *store = NULL;
-        struct error error;
+        struct hf_error error;
         fake_reset();
         assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
         assert_status(HF_OK, put(store, "k", if_absent()), &last);
@@ -636,7 +636,7 @@ static void without_memory_opening_fails_cleanly(void **state)
     (void)state;
     for (long n = 0;; n++) {
         struct store *store = NULL;
-        struct error error;
+        struct hf_error error;
         alloc_fail_after(n);
         enum hf_status status = store_open(env_real(), VIEW("s3://bucket"), &store, &error);
         bool failed = alloc_stop();

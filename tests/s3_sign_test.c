@@ -221,7 +221,7 @@ static void dates_are_compact(void **state)
     (void)state;
     char text[S3_DATE_SIZE + 1];
     struct wall_time time;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, parse_time(VIEW("2013-05-24T01:02:03.999Z"), &time, &error), &error);
     s3_date_text(time, text);
     assert_string_equal(text, "20130524T010203Z");

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct error last; /* of the last call below */
+static struct hf_error last; /* of the last call below */
 
 static enum hf_status put(struct store *store, const char *key, struct condition condition)
 {
@@ -259,7 +259,7 @@ static void any_rule_that_is_on_is_seen(void **state)
     store_close(store);
 }
 
-static struct error swap(struct store *store)
+static struct hf_error swap(struct store *store)
 {
     struct put_call first = { .key = VIEW("doc"), .body = VIEW("1") };
     assert_status(HF_OK, store_put(store, &first), &first.error);
@@ -278,7 +278,7 @@ static void a_saved_form_of_etags_is_used(void **state)
         fake_reset();
         struct store *store = fake_open(buckets[i], "");
         struct probe_report report = { .traits = store->traits };
-        struct error error = swap(store);
+        struct hf_error error = swap(store);
         assert_status(HF_OK, error.status, &error);
         store->ops->inspect(store, &report);
         assert_status(HF_OK, probe_save(store, &report, &error), &error);
@@ -358,7 +358,7 @@ static void passwords_are_not_repeated(void **state)
 {
     (void)state;
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(store_open(env_real(),
                                 VIEW("s3://bucket?endpoint=http://user:hunter2@host"), &store,
                                 &error),

@@ -61,7 +61,7 @@ static struct store *open_in(struct env *env, const char *bucket, int gateway,
 {
     char file[32], endpoint[64], url[512];
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     snprintf(file, sizeof file, "endpoint-%d", gateway);
     read_word(file, endpoint, sizeof endpoint);
     snprintf(url, sizeof url, "s3://%s/%s?endpoint=%s&etag=bare%s", bucket, run_name, endpoint,
@@ -331,7 +331,7 @@ static struct etag race_round(struct store *stores[2], const char *key,
                               struct condition condition, int round)
 {
     struct racer racers[RACERS];
-    struct error error;
+    struct hf_error error;
     struct etag etag;
     char found[64];
     int winner = -1;
@@ -442,7 +442,7 @@ static void no_value_is_won_twice(void **state)
     (void)state;
     struct counting *counting = calloc(1, sizeof *counting);
     struct counter counters[COUNTERS];
-    struct error error;
+    struct hf_error error;
     for (int i = 0; i < COUNTERS; i++) {
         counters[i] = (struct counter){ .shared = counting, .number = i };
         counters[i].store = open_gateway(1 + i % 2, "&timeout=300ms");

@@ -22,7 +22,7 @@ struct fixture {
     struct arena arena;
     struct list_entry entries[8];
     struct s3_page page;
-    struct error error;
+    struct hf_error error;
 };
 
 static enum hf_status read_page(struct fixture *fixture, struct view xml)
@@ -211,7 +211,7 @@ static void failed_deletes_are_told(void **state)
 {
     (void)state;
     struct failures failures = { 0 };
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK,
                   s3_xml_deleted(VIEW("<DeleteResult><Deleted><Key>a</Key></Deleted><Error>"
                                       "<Key>b&amp;c</Key><Code>AccessDenied</Code><Message>no"
@@ -232,7 +232,7 @@ static void fields_are_found(void **state)
     char id[16], missing[16];
     const struct s3_xml_field fields[] = { { "UploadId", id, sizeof id },
                                            { "ETag", missing, sizeof missing } };
-    struct error error;
+    struct hf_error error;
     assert_status(
         HF_OK,
         s3_xml_fields(VIEW("  \n<InitiateMultipartUploadResult><UploadId>abc</UploadId>"
@@ -249,7 +249,7 @@ static void what_is_escaped_is_read_back(void **state)
     const struct view key = VIEW("<a & 'b' \"c\">\t\n\r\xc3\xa9");
     struct buffer xml = BUFFER_INIT(1024);
     struct failures failures = { 0 };
-    struct error error;
+    struct hf_error error;
     assert_true(s3_xml_can_carry(key));
     buffer_append(&xml, VIEW("<DeleteResult><Error><Key>"));
     assert_true(s3_xml_escape(&xml, key));

@@ -35,7 +35,7 @@ struct subject {
 static struct store *open_subject(struct subject *subject, struct node *node)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     if (!subject->kind->is_mem)
         store = net_store_open(subject->net, node);
     else if (store_open(node_env(node), VIEW("mem:"), &store, &error) != HF_OK)

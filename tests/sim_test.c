@@ -174,7 +174,7 @@ static void run_sleepers(struct node *node, void *argument)
 {
     struct sleepers *sleepers = argument;
     struct env_task *tasks[SLEEPERS];
-    struct error error;
+    struct hf_error error;
     sleepers->env = node_env(node);
     for (int i = 0; i < SLEEPERS; i++) {
         int64_t off = (int64_t)env_random_below(sleepers->env, 60) * 1000000;
@@ -239,7 +239,7 @@ static void run_workers(struct node *node, void *argument)
 {
     struct shared *shared = argument;
     struct env_task *tasks[WORKERS];
-    struct error error;
+    struct hf_error error;
     shared->env = node_env(node);
     env_mutex_init(shared->env, &shared->mutex);
     for (int i = 0; i < WORKERS; i++)
@@ -283,7 +283,7 @@ static void signal_and_broadcast(struct node *node, void *argument)
 {
     struct shared *shared = argument;
     struct env_task *tasks[WORKERS];
-    struct error error;
+    struct hf_error error;
     shared->env = node_env(node);
     env_mutex_init(shared->env, &shared->mutex);
     env_cond_init(shared->env, &shared->cond);
@@ -405,7 +405,7 @@ static void leak(struct node *node, void *argument)
 
 static void leave_task_behind(struct node *node, void *argument)
 {
-    struct error error;
+    struct hf_error error;
     struct env_task *task;
     EXPECT(node_world(node),
            env_task_start(node_env(node), wait_until_ready, argument, &task, &error) == HF_OK);

@@ -199,7 +199,7 @@ static int install_layer(void **state)
 static enum hf_status try_open(const char *folder, struct store **ret_store)
 {
     char url[4200];
-    struct error error;
+    struct hf_error error;
     snprintf(url, sizeof url, "sqlite:%s/s", folder);
     return store_open(env_real(), view_of(url), ret_store, &error);
 }

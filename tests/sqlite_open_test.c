@@ -13,7 +13,7 @@ static void assert_refused(const char *name, enum hf_status expected, const char
     static char before[MIB], after[MIB];
     size_t size = read_whole(name, before, sizeof before);
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(try_open(name, &store, &error), expected);
     assert_null(store);
     assert_non_null(strstr(error.why, part));
@@ -80,7 +80,7 @@ static void a_folder_a_pipe_and_a_missing_path_are_refused(void **state)
 {
     (void)state;
     struct store *store;
-    struct error error;
+    struct hf_error error;
     assert_int_equal(mkdir(in_dir("folder"), 0777), 0);
     assert_status(HF_INVALID, try_open("folder", &store, &error), &error);
     assert_status(HF_INVALID, try_open("folder/", &store, &error), &error);
@@ -122,7 +122,7 @@ static void names_that_mean_something_to_sqlite_are_plain_names(void **state)
     assert_int_equal(chdir(dir), 0);
     for (size_t i = 0; i < 2; i++) {
         struct store *store;
-        struct error error;
+        struct hf_error error;
         assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
         assert_int_equal(fchdir(here), 0);
         put(store, "a", VIEW("1"));
@@ -142,7 +142,7 @@ static void urls_it_cannot_make_sense_of_are_invalid(void **state)
                                         "sqlite:x?sync=maybe", "sqlite:..", "sqlite:/" };
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         struct store *store = NULL;
-        struct error error;
+        struct hf_error error;
         assert_int_equal(store_open(env_real(), view_of(urls[i]), &store, &error), HF_INVALID);
         assert_null(store);
     }
@@ -152,7 +152,7 @@ static void without_a_name_it_is_the_store_of_the_user(void **state)
 {
     (void)state;
     struct store *store;
-    struct error error;
+    struct hf_error error;
     unsetenv("XDG_STATE_HOME");
     setenv("HOME", dir, 1);
     assert_status(HF_OK, store_open(env_real(), VIEW("sqlite:"), &store, &error), &error);

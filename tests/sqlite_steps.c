@@ -34,7 +34,7 @@ const char *in_dir(const char *name)
     return path[turn];
 }
 
-enum hf_status try_open(const char *name, struct store **ret_store, struct error *error)
+enum hf_status try_open(const char *name, struct store **ret_store, struct hf_error *error)
 {
     char url[4200];
     snprintf(url, sizeof url, "sqlite:%s", in_dir(name));
@@ -44,7 +44,7 @@ enum hf_status try_open(const char *name, struct store **ret_store, struct error
 struct store *open_store(const char *name)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, try_open(name, &store, &error), &error);
     return store;
 }
@@ -65,7 +65,7 @@ void assert_holds(struct store *store, const char *key, struct view body)
     buffer_release(&got);
 }
 
-enum hf_status get_status(struct store *store, const char *key, struct error *ret_error)
+enum hf_status get_status(struct store *store, const char *key, struct hf_error *ret_error)
 {
     struct buffer got = BUFFER_INIT(MIB);
     struct get_call call = { .key = view_of(key), .body = &got };

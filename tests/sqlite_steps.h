@@ -13,11 +13,11 @@ extern char big[4 * LARGE]; /* full of 'b' when a test starts */
 /* The path of a name in the folder; good for one more call. */
 const char *in_dir(const char *name);
 
-enum hf_status try_open(const char *name, struct store **ret_store, struct error *error);
+enum hf_status try_open(const char *name, struct store **ret_store, struct hf_error *error);
 struct store *open_store(const char *name);
 struct etag put(struct store *store, const char *key, struct view body);
 void assert_holds(struct store *store, const char *key, struct view body);
-enum hf_status get_status(struct store *store, const char *key, struct error *ret_error);
+enum hf_status get_status(struct store *store, const char *key, struct hf_error *ret_error);
 size_t count_files(const char *name);
 void write_file(const char *name, const void *bytes, size_t size);
 size_t read_whole(const char *name, char *bytes, size_t size);

@@ -81,7 +81,7 @@ static void a_reader_whose_file_vanishes_finds_the_new_one(void **state)
     put(store, "k", (struct view){ big, LARGE });
     struct rewriter rewriter = { .store = store };
     struct env_task *task;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, env_task_start(env_real(), rewrite, &rewriter, &task, &error), &error);
     for (int i = 0; i < 500; i++) {
         struct buffer got = BUFFER_INIT(MIB);
@@ -102,7 +102,7 @@ static void a_lost_or_cut_file_is_corrupt(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct error error;
+    struct hf_error error;
     put(store, "k", (struct view){ big, LARGE });
     DIR *walk = opendir(in_dir("s.objects"));
     const struct dirent *entry;
@@ -152,7 +152,7 @@ static void the_file_of_a_dead_writer_is_swept_on_open(void **state)
     store = open_store("s");
     assert_int_equal(count_files("s.objects"), 1);
     assert_holds(store, "kept", (struct view){ big, LARGE });
-    struct error error;
+    struct hf_error error;
     assert_int_equal(get_status(store, "k", &error), HF_NOT_FOUND);
     store_close(store);
 }
@@ -189,7 +189,7 @@ static void files_of_another_database_and_of_people_are_not_swept(void **state)
     write_file("s.objects/note.txt", "mine", 4);
     assert_int_equal(unlink(in_dir("s")), 0);
     store = open_store("s");
-    struct error error;
+    struct hf_error error;
     assert_int_equal(get_status(store, "k", &error), HF_NOT_FOUND);
     assert_int_equal(count_files("s.objects"), 2);
     store_close(store);
@@ -251,7 +251,7 @@ static void each_write_of_a_group_is_answered_for_itself(void **state)
     (void)state;
     struct store *store = open_store("s");
     static struct member members[TASKS];
-    struct error error;
+    struct hf_error error;
     unsigned firsts = 0;
     for (unsigned i = 0; i < TASKS; i++) {
         members[i] = (struct member){ .store = store, .number = i };
@@ -401,7 +401,7 @@ static struct store *inherited;
 
 static int use_inherited(void)
 {
-    struct error error;
+    struct hf_error error;
     struct put_call call = { .key = VIEW("k"), .body = VIEW("child") };
     struct delete_call gone = { .key = VIEW("k") };
     struct list_call list = { .max = 10 };
@@ -510,7 +510,7 @@ static int open_read_only(void)
     put(store, "k", VIEW("1"));
     store_close(store);
     assert_int_equal(mount("small", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=3m"), 0);
-    struct error error;
+    struct hf_error error;
     assert_status(HF_DENIED, try_open("s", &store, &error), &error);
     assert_status(HF_DENIED, try_open("new", &store, &error), &error);
     return 0;
@@ -585,7 +585,7 @@ static void a_call_without_memory_is_unavailable(void **state)
     long failures = 0;
     for (bool failed = true; failed; failures++) {
         struct store *store = NULL;
-        struct error error;
+        struct hf_error error;
         alloc_fail_after(failures);
         enum hf_status status = try_open("s", &store, &error);
         bool good = status == HF_OK && use_all(store, fd);

@@ -20,7 +20,7 @@ static struct subject subject;
 static struct store *open_url(const char *url)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);
     return store;
 }
@@ -60,7 +60,7 @@ static struct store *open_fault(void)
 {
     struct fault_plan plan = { .seed = 1, .delay = 20000, .delay_max = SPAN_MS(1) };
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     assert_status(HF_OK, store_fault(open_mem(), &plan, &store, &error), &error);
     return store;
 }
@@ -68,7 +68,7 @@ static struct store *open_fault(void)
 static struct store *open_observed(void)
 {
     struct store *store = NULL;
-    struct error error;
+    struct hf_error error;
     meter_init(&subject.meter, env_real());
     assert_status(HF_OK,
                   store_observe(open_mem(), meter_observer(&subject.meter), &store, &error),

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum hf_status error_set(struct error *error, enum hf_status status, const char *format, ...)
+enum hf_status error_set(struct hf_error *error, enum hf_status status, const char *format, ...)
 {
     if (!error)
         return status;
-    char why[ERROR_WHY_MAX]; /* the arguments may quote the reason before */
+    char why[HF_WHY_MAX]; /* the arguments may quote the reason before */
     va_list args;
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
@@ -35,24 +35,24 @@ static enum hf_status status_of_errno(int value)
     }
 }
 
-enum hf_status error_from_errno(struct error *error, int errno_value, const char *what)
+enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what)
 {
     char text[96] = "";
     const char *reason = strerror_r(errno_value, text, sizeof text);
     return error_set(error, status_of_errno(errno_value), "%s: %s", what, reason);
 }
 
-void error_prefix(struct error *error, const char *format, ...)
+void error_prefix(struct hf_error *error, const char *format, ...)
 {
     if (!error)
         return;
-    char whole[2 * ERROR_WHY_MAX + 2] = "";
+    char whole[2 * HF_WHY_MAX + 2] = "";
     va_list args;
     va_start(args, format);
-    vsnprintf(whole, ERROR_WHY_MAX, format, args);
+    vsnprintf(whole, HF_WHY_MAX, format, args);
     va_end(args);
     size_t used = strlen(whole);
     snprintf(whole + used, sizeof whole - used, ": %s", error->why);
-    whole[ERROR_WHY_MAX - 1] = '\0';
-    memcpy(error->why, whole, ERROR_WHY_MAX);
+    whole[HF_WHY_MAX - 1] = '\0';
+    memcpy(error->why, whole, HF_WHY_MAX);
 }

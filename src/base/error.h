@@ -7,28 +7,21 @@
 
 #include "holdfast.h"
 
-#define ERROR_WHY_MAX 240
-
-struct error {
-    enum hf_status status;
-    char why[ERROR_WHY_MAX];
-};
-
 /* Sets both and returns the status, so that `return error_set(e, HF_DENIED, "...")` reads well.
  * A reason that does not fit is cut. `error` may be NULL where nobody asks. */
-__attribute__((format(printf, 3, 4))) enum hf_status error_set(struct error *error,
+__attribute__((format(printf, 3, 4))) enum hf_status error_set(struct hf_error *error,
                                                                enum hf_status status,
                                                                const char *format, ...);
 
 /* Status and reason of an errno value: full disks and busy files are UNAVAILABLE, missing
  * permissions and read-only file systems DENIED, and so on. "what" names the failed step. */
-enum hf_status error_from_errno(struct error *error, int errno_value, const char *what);
+enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what);
 
 /* Puts "prefix: " in front of the reason. */
-__attribute__((format(printf, 2, 3))) void error_prefix(struct error *error, const char *format,
-                                                        ...);
+__attribute__((format(printf, 2, 3))) void error_prefix(struct hf_error *error,
+                                                        const char *format, ...);
 
-static inline enum hf_status error_clear(struct error *error)
+static inline enum hf_status error_clear(struct hf_error *error)
 {
     if (error) {
         error->status = HF_OK;
@@ -37,7 +30,7 @@ static inline enum hf_status error_clear(struct error *error)
     return HF_OK;
 }
 
-static inline enum hf_status error_no_memory(struct error *error)
+static inline enum hf_status error_no_memory(struct hf_error *error)
 {
     return error_set(error, HF_UNAVAILABLE, "out of memory");
 }

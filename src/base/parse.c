@@ -29,7 +29,7 @@ static bool take_number(struct view *text, uint64_t max, uint64_t *ret_value)
 }
 
 enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
-                         struct error *error)
+                         struct hf_error *error)
 {
     struct view rest = text;
     uint64_t value;
@@ -93,7 +93,7 @@ static bool take_span_part(struct view *text, size_t *next_unit, int64_t *total_
     return true;
 }
 
-enum hf_status parse_span(struct view text, struct span *ret_span, struct error *error)
+enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_error *error)
 {
     int64_t total_us = 0;
     size_t next_unit = 0;
@@ -151,7 +151,7 @@ static const struct size_unit size_units[] = {
     { "TiB", UINT64_C(1) << 40 },
 };
 
-enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct error *error)
+enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct hf_error *error)
 {
     struct view rest = text;
     uint64_t number;
@@ -292,7 +292,7 @@ static bool take_date_and_time(struct view *text, int64_t *ret_seconds)
     return true;
 }
 
-enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct error *error)
+enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct hf_error *error)
 {
     struct view rest = text;
     int64_t seconds, fraction_us, zone_seconds;
@@ -330,7 +330,7 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
 
 /* ---- The rest ------------------------------------------------------------------------ */
 
-enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error)
+enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *error)
 {
     bool on = view_equal(text, VIEW("on"));
     if (!on && !view_equal(text, VIEW("off")))

@@ -11,23 +11,23 @@
 
 /* "0", "42": digits only, at most `max`. */
 enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
-                         struct error *error);
+                         struct hf_error *error);
 
 /* "250ms", "30s", "1m30s", "2h", "7d": numbers with units d h m s ms us, each at most once and
  * falling. A bare "0" is taken; a bare "30" is not, since nobody knows its unit. At most 100
  * years. */
-enum hf_status parse_span(struct view text, struct span *ret_span, struct error *error);
+enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_error *error);
 
 /* "4096", "64KiB", "2GiB", "10MB": B KB MB GB TB in thousands, KiB MiB GiB TiB in 1,024s.
  * Below 2^63. */
-enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct error *error);
+enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct hf_error *error);
 
 /* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06T11:00:00.250+01:00". A leap second counts as
  * the second before it. Years 0001 to 9999 in UTC; fractions past microseconds are cut. */
-enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct error *error);
+enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct hf_error *error);
 
 /* "on" or "off". */
-enum hf_status parse_switch(struct view text, bool *ret_on, struct error *error);
+enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *error);
 
 /* The text with the largest units that parse_span reads back as the same span: "1m30s". A
  * negative span has a "-" in front, which parse_span does not read. */

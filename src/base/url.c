@@ -37,7 +37,8 @@ static struct view find_parameter(const struct url *url, struct view name)
     return (struct view){ NULL, 0 };
 }
 
-static enum hf_status parse_parameters(struct url *url, struct view query, struct error *error)
+static enum hf_status parse_parameters(struct url *url, struct view query,
+                                       struct hf_error *error)
 {
     while (query.size > 0) {
         struct view value = view_cut(&query, '&');
@@ -58,7 +59,7 @@ static enum hf_status parse_parameters(struct url *url, struct view query, struc
     return HF_OK;
 }
 
-enum hf_status url_parse(struct view text, struct url *ret_url, struct error *error)
+enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error *error)
 {
     struct url *url = ret_url;
     if (text.size > URL_BYTES_MAX || view_find(text, '\0') < text.size)
@@ -102,7 +103,7 @@ struct view url_parameter(const struct url *url, const char *name)
 }
 
 enum hf_status url_only_parameters(const struct url *url, const char *const *names,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     for (size_t i = 0; i < url->parameter_count; i++) {
         struct view name = url->parameters[i].name;

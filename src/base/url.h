@@ -23,13 +23,13 @@ struct url {
     char space[URL_BYTES_MAX + 1]; /* the views point here */
 };
 
-enum hf_status url_parse(struct view text, struct url *ret_url, struct error *error);
+enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error *error);
 
 /* The value of a parameter, or a view with data NULL. */
 struct view url_parameter(const struct url *url, const char *name);
 
 /* INVALID, naming the first parameter that is not in the NULL-terminated list. */
 enum hf_status url_only_parameters(const struct url *url, const char *const *names,
-                                   struct error *error);
+                                   struct hf_error *error);
 
 #endif

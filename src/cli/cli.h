@@ -128,7 +128,7 @@ struct cli {
     struct output out;
     struct store *store; /* of --store, once opened */
     struct arena arena;  /* lives as long as the command */
-    struct error error;
+    struct hf_error error;
 };
 
 /* Fills in command, options and arguments. Without a command, or with --help or --version,
@@ -157,7 +157,7 @@ enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_sto
 enum hf_status cli_open_store(struct cli *cli);
 
 /* Prints an error now, naming what it was about (data NULL: only the command). */
-void cli_report(struct cli *cli, struct view about, const struct error *error);
+void cli_report(struct cli *cli, struct view about, const struct hf_error *error);
 
 /* ---- Help ---------------------------------------------------------------------------- */
 

@@ -52,7 +52,7 @@ bool interrupted(void)
     return signal_that_came != 0;
 }
 
-enum hf_status interrupt_check(struct error *error)
+enum hf_status interrupt_check(struct hf_error *error)
 {
     return interrupted() ? error_set(error, HF_CANCELLED, "stopped by a signal") : HF_OK;
 }

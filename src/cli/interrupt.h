@@ -13,7 +13,7 @@ void interrupt_watch(void);
 bool interrupted(void);
 
 /* CANCELLED once a signal has come, else OK. */
-enum hf_status interrupt_check(struct error *error);
+enum hf_status interrupt_check(struct hf_error *error);
 
 /* Names the one file that the second signal removes on its way out; NULL: none any more. The
  * text must live until then. */

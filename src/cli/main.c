@@ -175,7 +175,7 @@ static void append_title(struct cli *cli, struct buffer *title, struct view abou
 static void report_json(struct buffer *title, struct buffer *why, enum hf_status status)
 {
     struct output err;
-    struct error ignored;
+    struct hf_error ignored;
     output_init(&err, STDERR_FILENO);
     output_json(&err, json_pack("{s:s, s:s%, s:s%}", "status", hf_status_name(status), "why",
                                 why->data ? why->data : "", why->size, "command",
@@ -184,9 +184,9 @@ static void report_json(struct buffer *title, struct buffer *why, enum hf_status
     output_release(&err);
 }
 
-void cli_report(struct cli *cli, struct view about, const struct error *error)
+void cli_report(struct cli *cli, struct view about, const struct hf_error *error)
 {
-    struct buffer title = BUFFER_INIT(8 * KEY_BYTES_MAX), why = BUFFER_INIT(8 * ERROR_WHY_MAX);
+    struct buffer title = BUFFER_INIT(8 * KEY_BYTES_MAX), why = BUFFER_INIT(8 * HF_WHY_MAX);
     append_title(cli, &title, about);
     escape_append(&why, view_of(error->why));
     if (cli->json)
@@ -219,7 +219,7 @@ static enum hf_status run(struct cli *cli)
 /* The error of the command stands before one of its output; either is told once. */
 static int finish(struct cli *cli, enum hf_status status)
 {
-    struct error output_error;
+    struct hf_error output_error;
     enum hf_status written = output_flush(&cli->out, &output_error);
     if (status == HF_OK && written != HF_OK) {
         status = written;

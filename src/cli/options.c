@@ -263,7 +263,7 @@ static enum hf_status check_group(struct cli *cli)
 {
     char space[128];
     struct view path = joined_words(cli, space, sizeof space);
-    struct buffer names = BUFFER_INIT(ERROR_WHY_MAX);
+    struct buffer names = BUFFER_INIT(HF_WHY_MAX);
     for (const struct command *c = NULL; (c = command_next(c));)
         if (view_starts_with(view_of(c->path), path) && c->path[path.size] == ' ')
             buffer_print(&names, "%s%s", names.size ? ", " : "", c->path + path.size + 1);

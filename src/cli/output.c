@@ -99,7 +99,7 @@ void output_key(struct output *out, struct view key)
     appended(out);
 }
 
-enum hf_status output_flush(struct output *out, struct error *error)
+enum hf_status output_flush(struct output *out, struct hf_error *error)
 {
     write_pending(out);
     if (out->failed_errno)

@@ -31,7 +31,7 @@ void output_json(struct output *out, json_t *value);
 void output_key(struct output *out, struct view key);
 
 /* Writes what is pending; the reason if this or an earlier write failed. */
-enum hf_status output_flush(struct output *out, struct error *error);
+enum hf_status output_flush(struct output *out, struct hf_error *error);
 
 /* Appends text with control bytes, backslashes and bytes that are not UTF-8 written as \n, \t,
  * \\ or \xHH, so that the result is one line of valid UTF-8. */

@@ -129,7 +129,7 @@ enum hf_status run_store_ls(struct cli *cli)
 
 void learn_traits(struct cli *cli)
 {
-    struct error ignored;
+    struct hf_error ignored;
     (void)probe_load(cli->store, &ignored);
 }
 

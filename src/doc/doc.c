@@ -44,7 +44,7 @@ struct batch {
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
                        const struct doc_type *type, void *context, struct doc **ret_doc,
-                       struct error *error)
+                       struct hf_error *error)
 {
     struct doc *doc = malloc(sizeof *doc + key.size);
     if (!doc)
@@ -128,7 +128,8 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->stale = false;
 }
 
-static enum hf_status be_born(struct doc *doc, struct mono_time deadline, struct error *error)
+static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
+                              struct hf_error *error)
 {
     void *body;
     struct etag etag = { 0 };
@@ -141,7 +142,7 @@ static enum hf_status be_born(struct doc *doc, struct mono_time deadline, struct
 
 /* Reads the object, unless it still is what we have. */
 static enum hf_status load(struct doc *doc, struct mono_time deadline, bool conditional,
-                           struct error *error)
+                           struct hf_error *error)
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
@@ -170,7 +171,7 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, bool cond
 
 /* Makes sure that there is a body; *ret_fresh when it was loaded just now. */
 static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool *ret_fresh,
-                                struct error *error)
+                                struct hf_error *error)
 {
     *ret_fresh = !doc->body || doc->stale;
     if (!*ret_fresh)
@@ -236,7 +237,7 @@ static struct mono_time put_deadline(struct doc *doc, const struct batch *batch)
 }
 
 static enum hf_status write_body(struct doc *doc, const struct batch *batch,
-                                 const struct attempt *attempt, struct error *error)
+                                 const struct attempt *attempt, struct hf_error *error)
 {
     buffer_clear(&doc->text);
     if (!doc->type->encode(doc->body, view_of(attempt->nonce), &doc->text))
@@ -266,7 +267,7 @@ static void finish_all(struct batch *batch)
     }
 }
 
-static void fail_all(struct batch *batch, const struct error *error)
+static void fail_all(struct batch *batch, const struct hf_error *error)
 {
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
@@ -292,7 +293,7 @@ static bool worth_retrying(enum hf_status status)
 }
 
 static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
-                               const struct error *error)
+                               const struct hf_error *error)
 {
     struct etag base = doc->etag;
     forget_body(doc);
@@ -309,7 +310,7 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
 /* Applies a batch once. Operations that are not done afterwards are to be tried again. */
 static void make_attempt(struct doc *doc, struct batch *batch)
 {
-    struct error error;
+    struct hf_error error;
     bool fresh;
     enum hf_status status = have_body(doc, put_deadline(doc, batch), &fresh, &error);
     if (status != HF_OK) {
@@ -483,7 +484,7 @@ enum hf_status doc_update(struct doc *doc, struct doc_op *op)
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
                         void (*look)(void *argument, const void *body,
                                      const struct evidence *evidence),
-                        void *argument, struct error *error)
+                        void *argument, struct hf_error *error)
 {
     env_mutex_lock(&doc->shared.mutex);
     while (doc->shared.busy)

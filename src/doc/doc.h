@@ -23,17 +23,17 @@ struct doc_type {
     /* A body from bytes that arrived at this moment; `previous` is the body that we had before,
      * or NULL, and is freed after the call. */
     enum hf_status (*decode)(struct view bytes, struct mono_time arrived, const void *previous,
-                             void **ret_body, struct error *error);
+                             void **ret_body, struct hf_error *error);
 
     /* May be NULL. Finishes a body that cannot be used as it was read, by asking the store for what
      * it lacks. CONFLICT: the object is another by now, read it again. */
     enum hf_status (*prepare)(void *context, void *body, struct mono_time deadline,
-                              struct error *error);
+                              struct hf_error *error);
 
     /* The object does not exist: makes the first body. May write it, and then sets *ret_etag; else
      * leaves that empty, and the first change is written if the object is still absent. */
     enum hf_status (*birth)(void *context, struct view key, struct mono_time deadline,
-                            void **ret_body, struct etag *ret_etag, struct error *error);
+                            void **ret_body, struct etag *ret_etag, struct hf_error *error);
 
     bool (*encode)(const void *body, struct view nonce, struct buffer *text);
     void (*free)(void *body);
@@ -61,7 +61,7 @@ struct doc_op {
 
     /* Answered. */
     bool changed;
-    struct error error;
+    struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
     size_t attempt_count;
 
@@ -77,7 +77,7 @@ struct doc;
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
                        const struct doc_type *type, void *context, struct doc **ret_doc,
-                       struct error *error);
+                       struct hf_error *error);
 
 /* No operation may be under way. NULL is fine. */
 void doc_free(struct doc *doc);
@@ -99,7 +99,7 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
                         void (*look)(void *argument, const void *body,
                                      const struct evidence *evidence),
-                        void *argument, struct error *error);
+                        void *argument, struct hf_error *error);
 
 /* The attempt that made this nonce; the first one when it is none of ours that we remember. */
 const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce);

@@ -37,7 +37,7 @@ struct env_ops {
     void (*random)(struct env *env, void *bytes, size_t size);
 
     enum hf_status (*task_start)(struct env *env, void (*run)(void *), void *argument,
-                                 struct env_task **ret_task, struct error *error);
+                                 struct env_task **ret_task, struct hf_error *error);
     void (*task_join)(struct env *env, struct env_task *task);
 
     void (*mutex_init)(struct env_mutex *mutex);
@@ -111,7 +111,7 @@ struct span env_jitter(struct env *env, struct span limit);
 /* Every task started is joined, once. */
 static inline enum hf_status env_task_start(struct env *env, void (*run)(void *),
                                             void *argument, struct env_task **ret_task,
-                                            struct error *error)
+                                            struct hf_error *error)
 {
     return env->ops->task_start(env, run, argument, ret_task, error);
 }

@@ -146,7 +146,7 @@ static void *run_task(void *argument)
 }
 
 static enum hf_status real_task_start(struct env *env, void (*run)(void *), void *argument,
-                                      struct env_task **ret_task, struct error *error)
+                                      struct env_task **ret_task, struct hf_error *error)
 {
     (void)env;
     struct env_task *task = malloc(sizeof *task);

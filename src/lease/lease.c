@@ -128,7 +128,7 @@ static void encode(const struct lease *lease, struct buffer *out)
 }
 
 enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
-                         struct error *error)
+                         struct hf_error *error)
 {
     struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
     encode(fields, &out);
@@ -317,7 +317,7 @@ static void read_members(struct json_reader *reader, struct lease *lease,
 }
 
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
-                            struct error *error)
+                            struct hf_error *error)
 {
     if (bytes.size > LEASE_BYTES_MAX)
         return error_set(error, HF_CORRUPT, "a lease of %zu bytes", bytes.size);

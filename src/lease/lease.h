@@ -92,12 +92,12 @@ struct lease {
 /* Reads one lease of a document. `name` is what it is called there, and must be its id; with
  * data NULL it is not called anything. */
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
-                            struct error *error);
+                            struct hf_error *error);
 
 /* A lease of these fields, or with `poll` one who waits for it, with bytes of its own. One who
  * waits is written as briefly as can be: a queue may have a thousand. */
 enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
-                         struct error *error);
+                         struct hf_error *error);
 
 void lease_free(struct lease *lease);
 

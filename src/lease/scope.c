@@ -15,7 +15,7 @@ static bool is_name_byte(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
-static enum hf_status suggest_lower_case(struct view name, struct error *error)
+static enum hf_status suggest_lower_case(struct view name, struct hf_error *error)
 {
     char lower[NAME_BYTES_MAX + 1];
     for (size_t i = 0; i < name.size; i++) {
@@ -26,7 +26,7 @@ static enum hf_status suggest_lower_case(struct view name, struct error *error)
     return error_set(error, HF_INVALID, "names are lower case: write '%s'", lower);
 }
 
-enum hf_status name_check(struct view name, struct error *error)
+enum hf_status name_check(struct view name, struct hf_error *error)
 {
     bool upper = false;
     if (name.size == 0 || name.size > NAME_BYTES_MAX)
@@ -49,7 +49,7 @@ enum hf_status name_check(struct view name, struct error *error)
 }
 
 /* Bytes that a document cannot hold as they are would come back as another scope: refused. */
-static enum hf_status path_check(struct view path, struct error *error)
+static enum hf_status path_check(struct view path, struct hf_error *error)
 {
     bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/' &&
                 utf8_is_text(path);
@@ -83,7 +83,7 @@ static const struct kind_row kind_rows[] = {
 };
 #define KIND_ROWS (sizeof kind_rows / sizeof kind_rows[0])
 
-static enum hf_status parse_range(struct view text, struct scope *scope, struct error *error)
+static enum hf_status parse_range(struct view text, struct scope *scope, struct hf_error *error)
 {
     struct view bounds = text;
     struct view inode = view_cut(&bounds, ':');
@@ -100,7 +100,7 @@ static enum hf_status parse_range(struct view text, struct scope *scope, struct 
                      VIEW_ARGS(view_first(text, 60)));
 }
 
-static enum hf_status key_check(struct view key, struct error *error)
+static enum hf_status key_check(struct view key, struct hf_error *error)
 {
     if (key.size < 1 || key.size > KEY_BYTES_MAX)
         return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
@@ -109,7 +109,7 @@ static enum hf_status key_check(struct view key, struct error *error)
     return HF_OK;
 }
 
-static enum hf_status parse_rest(struct view rest, struct scope *scope, struct error *error)
+static enum hf_status parse_rest(struct view rest, struct scope *scope, struct hf_error *error)
 {
     scope->name = rest;
     switch (scope->kind) {
@@ -124,7 +124,7 @@ static enum hf_status parse_rest(struct view rest, struct scope *scope, struct e
     check_unreachable();
 }
 
-enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct error *error)
+enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error)
 {
     struct scope scope = { .kind = SCOPE_NAMED };
     struct view rest = text;

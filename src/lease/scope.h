@@ -38,7 +38,7 @@ struct scope {
 #define SCOPE_TEXT_MAX (16 + 1024)
 
 /* The scope's views point into the text. */
-enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct error *error);
+enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error);
 
 /* The one text of a scope, which scope_parse reads back: "named:deploy". */
 const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1]);
@@ -52,6 +52,6 @@ bool scope_equal(const struct scope *a, const struct scope *b);
  * most; segments that start with a dot are reserved. An upper-case name is refused with the
  * lower- case one suggested. */
 #define NAME_BYTES_MAX 128
-enum hf_status name_check(struct view name, struct error *error);
+enum hf_status name_check(struct view name, struct hf_error *error);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 struct lease_table *table_new(const struct lease_settings *settings, uint64_t epoch,
-                              struct error *error)
+                              struct hf_error *error)
 {
     struct lease_table *table = malloc(sizeof *table);
     if (!table) {
@@ -216,7 +216,7 @@ struct decoding {
     bool has_next_token, has_leases;
     bool no_memory;       /* says nothing about the document */
     struct view reserved; /* the array, as it stands */
-    struct error *error;
+    struct hf_error *error;
 };
 
 static bool out_of_memory(struct decoding *d)
@@ -437,7 +437,7 @@ static void carry_sightings(struct lease_table *table, const struct lease_table 
 
 enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
-                            struct error *error)
+                            struct hf_error *error)
 {
     struct lease_settings settings = lease_settings_default();
     struct decoding d = { .reader = json_read(text), .error = error };

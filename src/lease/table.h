@@ -52,7 +52,7 @@ struct lease_table {
 
 /* An empty table whose first token is of this epoch. */
 struct lease_table *table_new(const struct lease_settings *settings, uint64_t epoch,
-                              struct error *error);
+                              struct hf_error *error);
 void table_free(struct lease_table *table);
 
 /* Reads a document that arrived at this moment. What stood unchanged in `previous` (NULL for
@@ -60,7 +60,7 @@ void table_free(struct lease_table *table);
  * when it is one of a later version. */
 enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
-                            struct error *error);
+                            struct hf_error *error);
 
 /* Writes it, with the nonce that makes its ETag new. False when it does not fit or without
  * memory. */
@@ -117,7 +117,7 @@ struct table_op {
     struct view granted_by;
     struct store_time expires; /* of what was granted or renewed */
     size_t position;           /* in the queue, from 0 */
-    struct error error;
+    struct hf_error error;
     char blocker[64]; /* id of a lease or waiter in the way */
 };
 

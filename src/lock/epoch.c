@@ -22,7 +22,7 @@ static struct view key_of(struct view ns, struct epoch_key *space)
 
 /* ---- The document -------------------------------------------------------------------- */
 
-static enum hf_status decode(struct view bytes, uint64_t *ret_epoch, struct error *error)
+static enum hf_status decode(struct view bytes, uint64_t *ret_epoch, struct hf_error *error)
 {
     struct json_reader reader = json_read(bytes);
     struct view name, raw, format = VIEW("");
@@ -43,7 +43,7 @@ static enum hf_status decode(struct view bytes, uint64_t *ret_epoch, struct erro
 }
 
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,
-                          uint64_t *ret_epoch, struct error *error)
+                          uint64_t *ret_epoch, struct hf_error *error)
 {
     struct epoch_key space;
     struct buffer body = BUFFER_INIT(EPOCH_BYTES_MAX);
@@ -64,7 +64,8 @@ enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time 
 /* ---- Raising it ---------------------------------------------------------------------- */
 
 static enum hf_status epoch_decode(struct view bytes, struct mono_time arrived,
-                                   const void *previous, void **ret_body, struct error *error)
+                                   const void *previous, void **ret_body,
+                                   struct hf_error *error)
 {
     (void)arrived;
     (void)previous;
@@ -80,7 +81,8 @@ static enum hf_status epoch_decode(struct view bytes, struct mono_time arrived,
 }
 
 static enum hf_status epoch_birth(void *context, struct view key, struct mono_time deadline,
-                                  void **ret_body, struct etag *ret_etag, struct error *error)
+                                  void **ret_body, struct etag *ret_etag,
+                                  struct hf_error *error)
 {
     (void)context;
     (void)key;
@@ -127,7 +129,8 @@ static enum hf_status apply_raise(struct doc_op *op, void *body,
 }
 
 enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
-                           struct mono_time deadline, uint64_t *ret_epoch, struct error *error)
+                           struct mono_time deadline, uint64_t *ret_epoch,
+                           struct hf_error *error)
 {
     struct epoch_key space;
     struct doc *doc;

@@ -12,10 +12,11 @@
 
 /* The current epoch; 0 when it was never raised. One get. */
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,
-                          uint64_t *ret_epoch, struct error *error);
+                          uint64_t *ret_epoch, struct hf_error *error);
 
 /* Raises it by one and tells the new one. Raised twice by a lost reply, it is just higher. */
 enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
-                           struct mono_time deadline, uint64_t *ret_epoch, struct error *error);
+                           struct mono_time deadline, uint64_t *ret_epoch,
+                           struct hf_error *error);
 
 #endif

@@ -9,7 +9,7 @@
 /* ---- Where --------------------------------------------------------------------------- */
 
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
-                         char ret_key[KEY_BYTES_MAX + 1], struct error *error)
+                         char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error)
 {
     size_t room = KEY_BYTES_MAX + 1;
     int size = 0;
@@ -36,7 +36,7 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
 /* ---- As a document ------------------------------------------------------------------- */
 
 static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
-                             void **ret_body, struct error *error)
+                             void **ret_body, struct hf_error *error)
 {
     struct lease_table *table;
     enum hf_status status = table_decode(bytes, arrived, previous, &table, error);
@@ -64,7 +64,7 @@ static uint64_t first_token(uint64_t epoch)
  * table, gets those of the epoch as it is now: it was read after the stub had landed, so a purge
  * of this name has raised it already. */
 static enum hf_status prepare(void *context, void *body, struct mono_time deadline,
-                              struct error *error)
+                              struct hf_error *error)
 {
     struct table_space *space = context;
     struct lease_table *table = body;
@@ -86,7 +86,7 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
 /* Writes a stub, if there is still nothing. */
 static enum hf_status write_stub(struct table_space *space, struct view key,
                                  struct lease_table *table, struct mono_time deadline,
-                                 struct etag *ret_etag, struct error *error)
+                                 struct etag *ret_etag, struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1];
     env_random_hex(space->store->env, NONCE_SIZE, nonce);
@@ -112,7 +112,7 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
 /* Where stubs may be purged, a table is born in two writes: a put if absent that was given up on
  * must not bring back, much later, a table with old tokens. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
-                            void **ret_body, struct etag *ret_etag, struct error *error)
+                            void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
     struct table_space *space = context;
     struct lease_table *table = table_new(&space->settings, 0, error);
@@ -144,7 +144,7 @@ const struct doc_type table_doc_type = {
 /* ---- Damaged ------------------------------------------------------------------------- */
 
 static enum hf_status keep_aside(struct table_space *space, struct view key, struct view bytes,
-                                 struct mono_time deadline, struct error *error)
+                                 struct mono_time deadline, struct hf_error *error)
 {
     char name[KEY_BYTES_MAX + 1], random[17];
     env_random_hex(space->store->env, 16, random);
@@ -165,7 +165,7 @@ static enum hf_status keep_aside(struct table_space *space, struct view key, str
 /* A table of this epoch with nothing but the barrier. */
 static enum hf_status write_barrier(struct table_space *space, struct view key,
                                     const struct etag *damaged, uint64_t epoch,
-                                    struct mono_time deadline, struct error *error)
+                                    struct mono_time deadline, struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1];
     env_random_hex(space->store->env, NONCE_SIZE, nonce);
@@ -194,7 +194,7 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
 }
 
 enum hf_status table_replace(struct table_space *space, struct view key,
-                             struct mono_time deadline, struct error *error)
+                             struct mono_time deadline, struct hf_error *error)
 {
     struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
     struct get_call get = { .key = key, .body = &bytes, .deadline = deadline };

@@ -19,12 +19,12 @@ extern const struct doc_type table_doc_type;
 
 /* The key of the table in which a scope lives: what can conflict is in one table. */
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
-                         char ret_key[KEY_BYTES_MAX + 1], struct error *error);
+                         char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error);
 
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
  * what. CONFLICT: somebody else did, or the table is not damaged any more; read it again. */
 enum hf_status table_replace(struct table_space *space, struct view key,
-                             struct mono_time deadline, struct error *error);
+                             struct mono_time deadline, struct hf_error *error);
 
 #endif

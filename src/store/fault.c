@@ -82,7 +82,7 @@ static enum fate meet_fate(struct fault_store *fault, bool is_write)
 }
 
 /* True when the fate lets the call through to the store; else answers it. */
-static bool passes(enum fate fate, struct error *error)
+static bool passes(enum fate fate, struct hf_error *error)
 {
     switch (fate) {
     case FATE_GOOD:
@@ -95,7 +95,7 @@ static bool passes(enum fate fate, struct error *error)
     check_unreachable();
 }
 
-static void forget_reply(enum fate fate, struct error *error)
+static void forget_reply(enum fate fate, struct hf_error *error)
 {
     if (fate == FATE_REPLY_LOST)
         error_set(error, HF_UNSURE, "no answer (by plan)");
@@ -318,7 +318,7 @@ static const struct store_ops fault_ops = {
 };
 
 enum hf_status store_fault(struct store *inner, const struct fault_plan *plan,
-                           struct store **ret_store, struct error *error)
+                           struct store **ret_store, struct hf_error *error)
 {
     struct fault_store *fault = malloc(sizeof *fault);
     if (!fault)

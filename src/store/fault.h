@@ -25,7 +25,7 @@ struct fault_plan {
 /* Takes `inner` over and closes it with itself; on failure it stays the caller's. Late writes
  * still under way at close never happen. */
 enum hf_status store_fault(struct store *inner, const struct fault_plan *plan,
-                           struct store **ret_store, struct error *error);
+                           struct store **ret_store, struct hf_error *error);
 
 /* From now on nothing goes wrong; returns when the last late write has landed. */
 void store_fault_calm(struct store *store);

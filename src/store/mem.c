@@ -192,7 +192,7 @@ static const struct store_ops mem_ops = {
 };
 
 enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
-                              struct error *error)
+                              struct hf_error *error)
 {
     static const char *const parameters[] = { NULL };
     if (url_only_parameters(url, parameters, error) != HF_OK)

@@ -39,7 +39,7 @@ static struct span since(struct store *store, struct mono_time start)
     return mono_since(env_now(store->env), start);
 }
 
-static const struct etag *etag_if(const struct error *error, const struct etag *etag)
+static const struct etag *etag_if(const struct hf_error *error, const struct etag *etag)
 {
     return error->status == HF_OK || error->status == HF_NOT_MODIFIED ? etag : NULL;
 }
@@ -191,7 +191,7 @@ static const struct store_ops observed_ops = {
 };
 
 enum hf_status store_observe(struct store *inner, struct observer observer,
-                             struct store **ret_store, struct error *error)
+                             struct store **ret_store, struct hf_error *error)
 {
     struct observed_store *observed = malloc(sizeof *observed);
     if (!observed)

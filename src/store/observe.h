@@ -22,7 +22,7 @@ struct observation {
     enum call_kind kind;
     struct view key;                   /* of a listing: its prefix */
     const struct condition *condition; /* of a write; else NULL */
-    const struct error *error;
+    const struct hf_error *error;
     const struct etag *etag; /* that the object has now, or NULL */
     uint64_t bytes_sent;
     uint64_t bytes_received;
@@ -38,7 +38,7 @@ struct observer {
 /* Takes `inner` over and closes it with itself; on failure it stays the caller's. `saw` is
  * called from whatever task made the call, and must not call the store. */
 enum hf_status store_observe(struct store *inner, struct observer observer,
-                             struct store **ret_store, struct error *error);
+                             struct store **ret_store, struct hf_error *error);
 
 /* ---- Listening by counting ----------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 struct backend {
     const char *scheme;
     enum hf_status (*open)(struct env *env, const struct url *url, struct store **ret_store,
-                           struct error *error);
+                           struct hf_error *error);
 };
 
 static const struct backend backends[] = {
@@ -15,7 +15,7 @@ static const struct backend backends[] = {
 };
 
 enum hf_status store_open(struct env *env, struct view url_text, struct store **ret_store,
-                          struct error *error)
+                          struct hf_error *error)
 {
     struct url url;
     enum hf_status status = url_parse(url_text, &url, error);

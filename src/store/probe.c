@@ -16,7 +16,7 @@
 struct probe {
     struct store *store;
     struct probe_report *report;
-    struct error *error;
+    struct hf_error *error;
     char scratch[SCRATCH_KEY_MAX]; /* ".holdfast/probe/<random>/" */
 };
 
@@ -425,14 +425,14 @@ static void remove_scratch(struct probe *probe)
 {
     static const char *const names[] = { "a",   "b",   "missing", "same",  "race",
                                          "l-B", "l-a", "l-a-b",   "l-a/b", "l-a0" };
-    struct error first = *probe->error;
+    struct hf_error first = *probe->error;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         try_delete(probe, names[i], (struct condition){ 0 });
     *probe->error = first;
 }
 
 enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
-                           struct error *error)
+                           struct hf_error *error)
 {
     static enum hf_status (*const finders[])(struct probe *) = {
         find_absent,    find_match,       find_one_winner,

@@ -21,7 +21,7 @@ const char *probe_verdict_name(enum probe_verdict verdict);
 struct probe_finding {
     const char *what; /* a short name: "put if absent" */
     enum probe_verdict verdict;
-    char detail[ERROR_WHY_MAX];
+    char detail[HF_WHY_MAX];
 };
 
 #define PROBE_FINDINGS_MAX 32
@@ -43,14 +43,14 @@ __attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *repor
  * it breaks a promise; another status when it could not be tried. The report holds what was
  * found so far either way. Scratch objects are removed again. */
 enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
-                           struct error *error);
+                           struct hf_error *error);
 
 /* Keeps the findings of a good probe in the bucket. */
 enum hf_status probe_save(struct store *store, const struct probe_report *report,
-                          struct error *error);
+                          struct hf_error *error);
 
 /* Sets the store's traits from what an earlier probe kept. NOT_FOUND when there is none,
  * CORRUPT when it cannot be read: then probe again. */
-enum hf_status probe_load(struct store *store, struct error *error);
+enum hf_status probe_load(struct store *store, struct hf_error *error);
 
 #endif

@@ -65,7 +65,7 @@ static void encode(struct store *store, const struct probe_report *report, struc
 }
 
 enum hf_status probe_save(struct store *store, const struct probe_report *report,
-                          struct error *error)
+                          struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(PROBE_BYTES_MAX);
     encode(store, report, &text);
@@ -99,7 +99,7 @@ static bool decode_traits(struct json_reader *reader, struct store_traits *trait
 }
 
 static enum hf_status decode(struct view bytes, struct store_traits *ret_traits,
-                             struct error *error)
+                             struct hf_error *error)
 {
     struct json_reader reader = json_read(bytes);
     struct view name, raw, format = VIEW("");
@@ -120,7 +120,7 @@ static enum hf_status decode(struct view bytes, struct store_traits *ret_traits,
     return HF_OK;
 }
 
-enum hf_status probe_load(struct store *store, struct error *error)
+enum hf_status probe_load(struct store *store, struct hf_error *error)
 {
     struct buffer body = BUFFER_INIT(PROBE_BYTES_MAX);
     struct get_call get = { .key = VIEW(LAYOUT_PROBE_KEY), .body = &body };

@@ -23,7 +23,7 @@ void list_release(struct list_call *call)
 
 /* ---- Checks on the way in ------------------------------------------------------------ */
 
-static bool key_is_good(struct view key, struct error *error)
+static bool key_is_good(struct view key, struct hf_error *error)
 {
     if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
         return true;
@@ -32,7 +32,7 @@ static bool key_is_good(struct view key, struct error *error)
     return false;
 }
 
-static bool condition_is_good(const struct condition *condition, struct error *error)
+static bool condition_is_good(const struct condition *condition, struct hf_error *error)
 {
     if (condition->kind != CONDITION_MATCH || condition->etag.size > 0)
         return true;
@@ -80,7 +80,7 @@ enum hf_status store_get_many(struct store *store, struct get_call *calls, size_
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
         if (!get_is_good(&calls[i])) {
-            struct error error = calls[i].error;
+            struct hf_error error = calls[i].error;
             get_fail_all(calls, count, &error);
             return error.status;
         }
@@ -100,7 +100,7 @@ enum hf_status store_put_many(struct store *store, struct put_call *calls, size_
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
         if (!put_is_good(&calls[i])) {
-            struct error error = calls[i].error;
+            struct hf_error error = calls[i].error;
             put_fail_all(calls, count, &error);
             return error.status;
         }
@@ -120,7 +120,7 @@ enum hf_status store_delete_many(struct store *store, struct delete_call *calls,
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
         if (!delete_is_good(store, &calls[i])) {
-            struct error error = calls[i].error;
+            struct hf_error error = calls[i].error;
             delete_fail_all(calls, count, &error);
             return error.status;
         }

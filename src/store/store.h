@@ -113,7 +113,7 @@ struct get_call {
     /* answered */
     struct object_info info; /* of the whole object, whatever range was asked */
     struct store_stamp stamp;
-    struct error error;
+    struct hf_error error;
 };
 
 struct put_call {
@@ -125,7 +125,7 @@ struct put_call {
     /* answered */
     struct etag etag;
     struct store_stamp stamp;
-    struct error error;
+    struct hf_error error;
 };
 
 struct delete_call {
@@ -135,7 +135,7 @@ struct delete_call {
     struct mono_time deadline;
     /* answered */
     struct store_stamp stamp;
-    struct error error;
+    struct hf_error error;
 };
 
 /* One object, or, when `is_prefix`, all keys that start with `key` up to and including the
@@ -159,7 +159,7 @@ struct list_call {
     size_t count;
     bool more; /* there is more behind the last entry: ask again with its key as `after` */
     struct store_stamp stamp;
-    struct error error;
+    struct hf_error error;
 };
 
 void list_release(struct list_call *call);
@@ -214,7 +214,7 @@ struct store {
 /* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
  * ?name=value&name=value; an unknown one is refused. */
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
-                          struct error *error);
+                          struct hf_error *error);
 
 /* Waits for nothing and writes nothing; no call may be under way. NULL is fine. */
 void store_close(struct store *store);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum hf_status file_size(int fd, uint64_t *ret_size, struct error *error)
+enum hf_status file_size(int fd, uint64_t *ret_size, struct hf_error *error)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -17,7 +17,7 @@ enum hf_status file_size(int fd, uint64_t *ret_size, struct error *error)
     return HF_OK;
 }
 
-enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct error *error)
+enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct hf_error *error)
 {
     while (bytes.size > 0) {
         ssize_t done = pwrite(fd, bytes.data, bytes.size, (off_t)offset);
@@ -32,7 +32,7 @@ enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset, struct 
 }
 
 enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, size_t *ret_size,
-                            struct error *error)
+                            struct hf_error *error)
 {
     size_t got = 0;
     while (got < size) {
@@ -50,7 +50,7 @@ enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, s
 }
 
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
-                         const struct progress *progress, struct error *error)
+                         const struct progress *progress, struct hf_error *error)
 {
     char *piece = malloc(STREAM_PIECE);
     if (!piece)
@@ -76,7 +76,7 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
 }
 
 bool progress_step(const struct progress *progress, uint64_t done, uint64_t total,
-                   struct error *error)
+                   struct hf_error *error)
 {
     if (!progress || !progress->step || progress->step(progress->argument, done, total))
         return true;

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 enum hf_status condition_judge(const struct condition *condition, const struct etag *current,
-                               struct error *error)
+                               struct hf_error *error)
 {
     switch (condition->kind) {
     case CONDITION_ALWAYS: return error_clear(error);
@@ -56,19 +56,19 @@ enum hf_status get_append(struct get_call *call, struct view bytes)
     return HF_OK;
 }
 
-void get_fail_all(struct get_call *calls, size_t count, const struct error *error)
+void get_fail_all(struct get_call *calls, size_t count, const struct hf_error *error)
 {
     for (size_t i = 0; i < count; i++)
         calls[i].error = *error;
 }
 
-void put_fail_all(struct put_call *calls, size_t count, const struct error *error)
+void put_fail_all(struct put_call *calls, size_t count, const struct hf_error *error)
 {
     for (size_t i = 0; i < count; i++)
         calls[i].error = *error;
 }
 
-void delete_fail_all(struct delete_call *calls, size_t count, const struct error *error)
+void delete_fail_all(struct delete_call *calls, size_t count, const struct hf_error *error)
 {
     for (size_t i = 0; i < count; i++)
         calls[i].error = *error;

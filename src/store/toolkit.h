@@ -7,7 +7,7 @@
 /* Does the condition of a write hold for what is there? OK, CONFLICT or NOT_FOUND. `current` is
  * NULL when there is no object. */
 enum hf_status condition_judge(const struct condition *condition, const struct etag *current,
-                               struct error *error);
+                               struct hf_error *error);
 
 /* Whether a get is to be answered with bytes of `current`, and then how many from call->offset;
  * fills in call->info. `current` is NULL when there is no object. */
@@ -18,9 +18,9 @@ enum hf_status get_judge(struct get_call *call, const struct object_info *curren
 enum hf_status get_append(struct get_call *call, struct view bytes);
 
 /* An answer of only a status, for all calls: when the store as a whole cannot. */
-void get_fail_all(struct get_call *calls, size_t count, const struct error *error);
-void put_fail_all(struct put_call *calls, size_t count, const struct error *error);
-void delete_fail_all(struct delete_call *calls, size_t count, const struct error *error);
+void get_fail_all(struct get_call *calls, size_t count, const struct hf_error *error);
+void put_fail_all(struct put_call *calls, size_t count, const struct hf_error *error);
+void delete_fail_all(struct delete_call *calls, size_t count, const struct hf_error *error);
 
 /* Listing ordered keys: the back end looks up the first key that is >= `from` (with `beyond`:
  * >), offers it, and repeats while list_offer says so. Prefix, `after`, delimiter and page size

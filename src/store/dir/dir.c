@@ -23,7 +23,7 @@
 /* ---- Reading ------------------------------------------------------------------------- */
 
 enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
-                        struct error *error)
+                        struct hf_error *error)
 {
     struct dir_found found;
     enum hf_status status = dir_find(dir->root, path->text, path->size, &found, error);
@@ -129,7 +129,7 @@ static void dir_get_file(struct store *store, struct get_call *call, int fd,
 /* ---- Opening ------------------------------------------------------------------------- */
 
 /* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
-static enum hf_status make_root(const char *path, bool sync, struct error *error)
+static enum hf_status make_root(const char *path, bool sync, struct hf_error *error)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         if (errno == ENOENT)
@@ -149,7 +149,8 @@ static enum hf_status make_root(const char *path, bool sync, struct error *error
     return failed ? error->status : HF_OK;
 }
 
-static enum hf_status open_root(const char *path, bool sync, int *ret_root, struct error *error)
+static enum hf_status open_root(const char *path, bool sync, int *ret_root,
+                                struct hf_error *error)
 {
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 && errno == ENOENT) {
@@ -193,7 +194,7 @@ static const struct store_ops dir_ops = {
     .close = dir_close,
 };
 
-static enum hf_status read_url(const struct url *url, bool *ret_sync, struct error *error)
+static enum hf_status read_url(const struct url *url, bool *ret_sync, struct hf_error *error)
 {
     static const char *const parameters[] = { "sync", NULL };
     if (url_only_parameters(url, parameters, error) != HF_OK)
@@ -210,7 +211,7 @@ static enum hf_status read_url(const struct url *url, bool *ret_sync, struct err
 }
 
 enum hf_status dir_store_open(struct env *env, const struct url *url, struct store **ret_store,
-                              struct error *error)
+                              struct hf_error *error)
 {
     bool sync;
     char path[URL_BYTES_MAX + 1];

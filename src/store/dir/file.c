@@ -81,7 +81,8 @@ void dir_aside_name(const char *path, size_t size, char *ret_name)
 
 enum open_outcome { OPEN_FILE, OPEN_DIRECTORY, OPEN_NONE, OPEN_FAILED };
 
-static enum open_outcome open_file(int at, const char *path, int *ret_fd, struct error *error)
+static enum open_outcome open_file(int at, const char *path, int *ret_fd,
+                                   struct hf_error *error)
 {
     int fd = dir_open_beneath(at, path, O_RDONLY);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -106,7 +107,7 @@ static enum open_outcome open_file(int at, const char *path, int *ret_fd, struct
 }
 
 enum hf_status dir_find(int at, const char *path, size_t size, struct dir_found *ret_found,
-                        struct error *error)
+                        struct hf_error *error)
 {
     check(size + 2 <= DIR_PATH_MAX);
     *ret_found = (struct dir_found){ .fd = -1 };
@@ -169,7 +170,7 @@ static void set_etag(struct etag *etag, const unsigned char random[DIR_ETAG_BYTE
 }
 
 enum hf_status dir_file_label(int fd, const unsigned char random[DIR_ETAG_BYTES],
-                              struct etag *ret_etag, struct error *error)
+                              struct etag *ret_etag, struct hf_error *error)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -197,7 +198,8 @@ static bool has_label(int fd, const struct stat *st, struct etag *ret_etag)
 
 /* ---- Foreign files ------------------------------------------------------------------- */
 
-static enum hf_status hash_file(int fd, XXH3_state_t *state, char *piece, struct error *error)
+static enum hf_status hash_file(int fd, XXH3_state_t *state, char *piece,
+                                struct hf_error *error)
 {
     uint64_t offset = 0;
     size_t got;
@@ -210,7 +212,7 @@ static enum hf_status hash_file(int fd, XXH3_state_t *state, char *piece, struct
     return HF_OK;
 }
 
-static enum hf_status foreign_etag(int fd, struct etag *ret_etag, struct error *error)
+static enum hf_status foreign_etag(int fd, struct etag *ret_etag, struct hf_error *error)
 {
     XXH3_state_t *state = XXH3_createState();
     char *piece = malloc(STREAM_PIECE);
@@ -234,7 +236,7 @@ static enum hf_status foreign_etag(int fd, struct etag *ret_etag, struct error *
 }
 
 enum hf_status dir_file_info(int fd, struct object_info *ret_info, struct stat *ret_stat,
-                             struct error *error)
+                             struct hf_error *error)
 {
     if (fstat(fd, ret_stat) != 0)
         return error_from_errno(error, errno, "look at the object");

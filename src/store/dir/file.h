@@ -24,7 +24,7 @@ struct dir_found {
 /* A plain file has the path itself. Only if it has not, the object is the file aside, if there
  * is one; a file aside of a plain file means nothing. `path` has room for the mark. */
 enum hf_status dir_find(int at, const char *path, size_t size, struct dir_found *ret_found,
-                        struct error *error);
+                        struct hf_error *error);
 
 /* What a file is called that stands aside; `ret_name` has room for size + 2. */
 void dir_aside_name(const char *path, size_t size, char *ret_name);
@@ -34,12 +34,12 @@ void dir_aside_name(const char *path, size_t size, char *ret_name);
 /* Marks an open file, whose bytes are all written, as the version named by these random bytes,
  * and sets the ETag that says so. */
 enum hf_status dir_file_label(int fd, const unsigned char random[DIR_ETAG_BYTES],
-                              struct etag *ret_etag, struct error *error);
+                              struct etag *ret_etag, struct hf_error *error);
 
 /* ETag, size and time of an open object. Foreign (no label, or the file is no longer what the
  * label says): the ETag is a hash of the bytes, which are read for it. */
 enum hf_status dir_file_info(int fd, struct object_info *ret_info, struct stat *ret_stat,
-                             struct error *error);
+                             struct hf_error *error);
 
 /* Whether the file was left alone since it had this stat: only foreign ones are not. */
 bool dir_file_unchanged(int fd, const struct stat *before);

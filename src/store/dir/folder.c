@@ -41,14 +41,14 @@ static int open_folder(struct dir_store *dir, const struct dir_path *path)
     return dir_open_beneath(dir->root, folder, O_RDONLY | O_DIRECTORY);
 }
 
-static enum hf_status link_in_the_way(struct error *error)
+static enum hf_status link_in_the_way(struct hf_error *error)
 {
     return error_set(error, HF_INVALID,
                      "a symbolic link is in the way, and none is followed here");
 }
 
 enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
-                               int *ret_folder, struct error *error)
+                               int *ret_folder, struct hf_error *error)
 {
     *ret_folder = open_folder(dir, path);
     if (*ret_folder >= 0 || errno == ENOENT || errno == ENOTDIR)
@@ -68,7 +68,7 @@ struct step {
 };
 
 static enum hf_status make_durable(struct dir_store *dir, const struct step *step,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     int64_t stripe = dir_stripe((struct view){ step->path.data, step->path.size + 1 });
     struct dir_lock lock;
@@ -92,7 +92,7 @@ static enum hf_status make_durable(struct dir_store *dir, const struct step *ste
 /* Makes the directory unless something has its name. Its being there is for the caller to see:
  * others may remove it at once. */
 static enum hf_status make_folder(struct dir_store *dir, const struct step *step,
-                                  struct error *error)
+                                  struct hf_error *error)
 {
     if (dir->sync)
         return make_durable(dir, step, error);
@@ -104,7 +104,7 @@ static enum hf_status make_folder(struct dir_store *dir, const struct step *step
 /* An object's file stands aside for a directory of its name. Durable before the directory can
  * be made, so that the two never claim one name on the disk. */
 static enum hf_status move_aside_locked(struct dir_store *dir, const struct step *step,
-                                        struct error *error)
+                                        struct hf_error *error)
 {
     struct stat st;
     if (fstatat(step->above, step->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(st.st_mode))
@@ -124,7 +124,7 @@ static enum hf_status move_aside_locked(struct dir_store *dir, const struct step
 }
 
 static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
-                                 struct error *error)
+                                 struct hf_error *error)
 {
     struct dir_lock move;
     struct dir_lock lock;
@@ -144,7 +144,7 @@ static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
 /* Opens the directory of a step, making it first where it is missing. -1 and OK: the directory
  * above has been removed meanwhile. */
 static enum hf_status take_step(struct dir_store *dir, const struct step *step, int *ret_fd,
-                                struct error *error)
+                                struct hf_error *error)
 {
     *ret_fd = -1;
     for (int tries = 0; tries < FOLDER_TRIES_MAX; tries++) {
@@ -171,7 +171,8 @@ static enum hf_status take_step(struct dir_store *dir, const struct step *step, 
 
 /* Walks down the path from the root and makes what is missing. -1 and OK: try again. */
 static enum hf_status make_folders(struct dir_store *dir, const struct dir_path *path,
-                                   struct mono_time deadline, int *ret_fd, struct error *error)
+                                   struct mono_time deadline, int *ret_fd,
+                                   struct hf_error *error)
 {
     struct step step = { .deadline = deadline };
     step.above = dir_open_beneath(dir->root, ".", O_RDONLY | O_DIRECTORY);
@@ -196,7 +197,7 @@ static enum hf_status make_folders(struct dir_store *dir, const struct dir_path 
 
 /* What stands above the object was made by somebody; see that it is durable. */
 static enum hf_status settle_folders(struct dir_store *dir, const struct dir_path *path,
-                                     struct mono_time deadline, struct error *error)
+                                     struct mono_time deadline, struct hf_error *error)
 {
     for (size_t i = 0; i < path->size; i++)
         if (path->text[i] == '/' &&
@@ -207,7 +208,8 @@ static enum hf_status settle_folders(struct dir_store *dir, const struct dir_pat
 }
 
 enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *path,
-                               struct mono_time deadline, int *ret_folder, struct error *error)
+                               struct mono_time deadline, int *ret_folder,
+                               struct hf_error *error)
 {
     int folder = -1;
     for (int tries = 0; folder < 0 && tries < FOLDER_TRIES_MAX; tries++) {

@@ -23,7 +23,7 @@ static inline struct dir_store *dir_of(struct store *store)
     return (struct dir_store *)store;
 }
 
-static inline bool dir_is_forked(const struct dir_store *dir, struct error *error)
+static inline bool dir_is_forked(const struct dir_store *dir, struct hf_error *error)
 {
     if (getpid() == dir->pid)
         return false;
@@ -45,12 +45,13 @@ static inline struct view dir_path_view(const struct dir_path *path)
 /* folder.c: the directory that holds the file of a path, made when it is missing, and
  * durable. *ret_leaf is the file's name in it. */
 enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *path,
-                               struct mono_time deadline, int *ret_folder, struct error *error);
+                               struct mono_time deadline, int *ret_folder,
+                               struct hf_error *error);
 const char *dir_leaf(const struct dir_path *path);
 
 /* The same, only if it is there: else *ret_folder is -1. */
 enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
-                               int *ret_folder, struct error *error);
+                               int *ret_folder, struct hf_error *error);
 
 /* Removes the directories above a path that have become empty. */
 void dir_folder_prune(struct dir_store *dir, const struct dir_path *path);
@@ -66,6 +67,6 @@ void dir_list(struct store *store, struct list_call *call);
 
 /* dir.c: finds an object for a reader and what it is; fd -1 and OK when there is none. */
 enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
-                        struct error *error);
+                        struct hf_error *error);
 
 #endif

@@ -230,7 +230,7 @@ static bool is_late(const struct walk *walk)
 static enum hf_status read_level(struct walk *walk, struct level *level)
 {
     struct dir_locks *locks = &walk->dir->locks;
-    struct error *error = &walk->call->error;
+    struct hf_error *error = &walk->call->error;
     struct dir_lock lock = { .fd = -1 };
     DIR *stream;
     if (is_late(walk))

@@ -38,7 +38,7 @@ static bool ignores_case(int root)
 }
 
 enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root, bool sync,
-                              struct error *error)
+                              struct hf_error *error)
 {
     *locks = (struct dir_locks){ .env = env, .root = root, .sync = sync, .writable = true };
     locks->fd = openat(root, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -134,7 +134,7 @@ static bool wait_step(struct env *env, int64_t *step_us, struct mono_time deadli
 
 enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                              struct mono_time deadline, struct dir_lock *ret_lock,
-                             struct error *error)
+                             struct hf_error *error)
 {
     int fd = take_fd(locks);
     if (fd < 0)
@@ -181,7 +181,7 @@ void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
 
 /* A file that ends before the byte, or that nobody has made, has no marks. */
 static enum hf_status read_mark(struct dir_locks *locks, int64_t stripe, bool *ret_marked,
-                                struct error *error)
+                                struct hf_error *error)
 {
     char byte = 0;
     if (locks->sync && locks->fd >= 0 && pread(locks->fd, &byte, 1, stripe) < 0)
@@ -190,7 +190,7 @@ static enum hf_status read_mark(struct dir_locks *locks, int64_t stripe, bool *r
     return HF_OK;
 }
 
-enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct error *error)
+enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct hf_error *error)
 {
     if (locks->sync && pwrite(locks->fd, "\1", 1, stripe) != 1)
         return error_from_errno(error, errno, "write the lock file");
@@ -205,7 +205,8 @@ void dir_stripe_clear(struct dir_locks *locks, int64_t stripe)
 
 /* With the stripe held, shared or exclusively, so no writer is under way: a mark is that of a
  * dead one. It may have changed any directory, so all are synced. */
-static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe, struct error *error)
+static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe,
+                                  struct hf_error *error)
 {
     bool marked = false;
     if (read_mark(locks, stripe, &marked, error) != HF_OK)
@@ -220,7 +221,7 @@ static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe, struc
 
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
-                               struct error *error)
+                               struct hf_error *error)
 {
     if (!locks->writable)
         return error_set(error, HF_DENIED, "the folder may not be written to");
@@ -233,7 +234,7 @@ enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
 }
 
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
-                          struct error *error)
+                          struct hf_error *error)
 {
     int64_t step_us = WAIT_US_MIN;
     for (;;) {
@@ -255,7 +256,7 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
 }
 
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
-                              struct error *error)
+                              struct hf_error *error)
 {
     if (!locks->sync || locks->fd < 0)
         return HF_OK;

@@ -50,7 +50,7 @@ struct dir_locks {
 };
 
 enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root, bool sync,
-                              struct error *error);
+                              struct hf_error *error);
 void dir_locks_close(struct dir_locks *locks);
 
 /* The stripe of a path: a file's as it is encoded, a directory's with "/" behind it. */
@@ -66,7 +66,7 @@ enum dir_lock_mode { DIR_LOCK_SHARED, DIR_LOCK_EXCLUSIVE };
 /* Waits until the deadline, then UNAVAILABLE. */
 enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                              struct mono_time deadline, struct dir_lock *ret_lock,
-                             struct error *error);
+                             struct hf_error *error);
 
 /* The same without waiting: false when somebody else has it, or on any error. */
 bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
@@ -76,18 +76,18 @@ void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock);
 /* Takes a stripe for a writer, and makes durable what a dead one left there. */
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
-                               struct error *error);
+                               struct hf_error *error);
 
 /* With the stripe held exclusively. A mark that cannot be cleared costs time, nothing else. */
-enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct error *error);
+enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct hf_error *error);
 void dir_stripe_clear(struct dir_locks *locks, int64_t stripe);
 
 /* Returns when all that was visible under the stripe before the call is durable. */
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
-                          struct error *error);
+                          struct hf_error *error);
 
 /* The same for everything in the store. */
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
-                              struct error *error);
+                              struct hf_error *error);
 
 #endif

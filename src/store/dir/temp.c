@@ -58,7 +58,7 @@ static int64_t alive_at(uint64_t id)
 
 /* Draws an id, takes its byte and makes the directory, in this order, so that no sweep finds a
  * directory whose byte is free. */
-static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct error *error)
+static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_error *error)
 {
     for (int tries = 0; tries < ID_TRIES_MAX; tries++) {
         uint64_t id = env_random_u64(temp->locks->env) >> (64 - 8 * ID_BYTES);
@@ -77,7 +77,7 @@ static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct err
     return error_set(error, HF_UNAVAILABLE, "make a folder for temporary files: no free name");
 }
 
-static enum hf_status ready_locked(struct dir_temp *temp, struct error *error)
+static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error)
 {
     if (temp->own.fd >= 0)
         return HF_OK;
@@ -97,7 +97,7 @@ static enum hf_status ready_locked(struct dir_temp *temp, struct error *error)
 /* ---- Files --------------------------------------------------------------------------- */
 
 enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
-                             struct error *error)
+                             struct hf_error *error)
 {
     env_mutex_lock(&temp->own.mutex);
     enum hf_status status = ready_locked(temp, error);

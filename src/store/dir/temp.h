@@ -36,7 +36,7 @@ struct dir_new {
 };
 
 enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
-                             struct error *error);
+                             struct hf_error *error);
 
 /* Brings the file in place as `name`, or, with `replace`, instead of the file of that name;
  * then the old one may have the temporary name. 0, or -1 with errno. */

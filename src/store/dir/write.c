@@ -55,7 +55,7 @@ static void change_init(struct change *change, struct dir_store *dir, struct vie
 /* ---- Judging ------------------------------------------------------------------------- */
 
 /* The ETag matters only where a condition names one; a foreign file is not read for less. */
-static enum hf_status judge(const struct condition *condition, int fd, struct error *error)
+static enum hf_status judge(const struct condition *condition, int fd, struct hf_error *error)
 {
     struct object_info info = { .size = 0 };
     struct stat st;
@@ -68,7 +68,7 @@ static enum hf_status judge(const struct condition *condition, int fd, struct er
 
 /* A look before the work: a condition that fails already needs no file, no sync and no lock. */
 static enum hf_status judge_early(struct dir_store *dir, const struct change *change,
-                                  struct error *error)
+                                  struct hf_error *error)
 {
     int fd;
     if (change->condition->kind == CONDITION_ALWAYS)
@@ -79,7 +79,7 @@ static enum hf_status judge_early(struct dir_store *dir, const struct change *ch
     if (fd >= 0)
         close(fd);
     if (status == HF_CONFLICT || status == HF_NOT_FOUND) {
-        struct error unsettled;
+        struct hf_error unsettled;
         if (dir_settle(&dir->locks, change->stripe, change->deadline, &unsettled) != HF_OK) {
             *error = unsettled;
             status = error->status;
@@ -92,7 +92,7 @@ static enum hf_status judge_early(struct dir_store *dir, const struct change *ch
 
 /* After a change of the directory: durable or UNSURE. */
 static enum hf_status seal_locked(struct dir_store *dir, const struct change *change,
-                                  struct error *error)
+                                  struct hf_error *error)
 {
     if (dir->sync && fsync(change->folder) != 0) {
         error_from_errno(error, errno, "sync the folder");
@@ -105,7 +105,7 @@ static enum hf_status seal_locked(struct dir_store *dir, const struct change *ch
 
 /* The step that counts failed, so nothing has changed. */
 static enum hf_status undone_locked(struct dir_store *dir, struct change *change,
-                                    int errno_value, struct error *error)
+                                    int errno_value, struct hf_error *error)
 {
     dir_stripe_clear(&dir->locks, change->stripe);
     change->again = errno_value == ENOENT || errno_value == EEXIST;
@@ -113,7 +113,7 @@ static enum hf_status undone_locked(struct dir_store *dir, struct change *change
 }
 
 static enum hf_status place_locked(struct dir_store *dir, struct change *change,
-                                   const struct dir_found *found, struct error *error)
+                                   const struct dir_found *found, struct hf_error *error)
 {
     char aside[256 + 2];
     dir_aside_name(change->leaf, strlen(change->leaf), aside);
@@ -135,7 +135,7 @@ static bool drop_meaningless_locked(struct dir_store *dir, const struct change *
 }
 
 static enum hf_status unlink_locked(struct dir_store *dir, struct change *change,
-                                    const struct dir_found *found, struct error *error)
+                                    const struct dir_found *found, struct hf_error *error)
 {
     if (found->fd < 0)
         return HF_OK;
@@ -151,7 +151,7 @@ static enum hf_status unlink_locked(struct dir_store *dir, struct change *change
 }
 
 static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     struct dir_found found = { .fd = -1 };
     if (change->folder >= 0 &&
@@ -170,7 +170,7 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
 /* ---- Once, and until it is done ------------------------------------------------------ */
 
 static enum hf_status apply_once(struct dir_store *dir, struct change *change,
-                                 struct error *error)
+                                 struct hf_error *error)
 {
     enum hf_status status =
         change->file
@@ -189,7 +189,8 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
     return status;
 }
 
-static enum hf_status apply(struct dir_store *dir, struct change *change, struct error *error)
+static enum hf_status apply(struct dir_store *dir, struct change *change,
+                            struct hf_error *error)
 {
     struct dir_lock keep = { .fd = -1 };
     enum hf_status status = HF_OK;
@@ -217,7 +218,7 @@ struct source {
     const struct progress *progress;
 };
 
-static enum hf_status fill(int to, const struct source *source, struct error *error)
+static enum hf_status fill(int to, const struct source *source, struct hf_error *error)
 {
     uint64_t size;
     if (source->fd < 0)
@@ -231,7 +232,7 @@ static enum hf_status put_new(struct dir_store *dir, struct change *change,
                               const struct source *source, struct put_call *call)
 {
     struct etag etag;
-    struct error *error = &call->error;
+    struct hf_error *error = &call->error;
     enum hf_status status = fill(change->file->fd, source, error);
     if (status == HF_OK)
         status = dir_file_label(change->file->fd, change->file->random, &etag, error);

@@ -28,7 +28,7 @@ static bool keep(char *to, size_t size, struct view value)
 }
 
 static enum hf_status keep_all(struct view access_key, struct view secret, struct view token,
-                               struct s3_credentials *ret_credentials, struct error *error)
+                               struct s3_credentials *ret_credentials, struct hf_error *error)
 {
     struct s3_credentials *to = ret_credentials;
     to->ends = false;
@@ -43,7 +43,7 @@ static enum hf_status keep_all(struct view access_key, struct view secret, struc
 }
 
 static enum hf_status keep_end(struct view expiration, struct s3_credentials *credentials,
-                               struct error *error)
+                               struct hf_error *error)
 {
     if (expiration.size == 0)
         return error_clear(error);
@@ -111,7 +111,7 @@ bool s3_ini_value(struct view text, struct view profile, const char *name, char 
 
 enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
-                                       struct error *error)
+                                       struct hf_error *error)
 {
     struct view access_key = find_value(text, profile, "aws_access_key_id");
     struct view secret = find_value(text, profile, "aws_secret_access_key");
@@ -178,7 +178,7 @@ static void release_answer(struct endpoint_answer *answer)
 
 enum hf_status s3_credentials_from_json(struct view text,
                                         struct s3_credentials *ret_credentials,
-                                        struct error *error)
+                                        struct hf_error *error)
 {
     struct endpoint_answer answer = {
         BUFFER_INIT(256),          BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(S3_TOKEN_MAX),
@@ -199,7 +199,7 @@ enum hf_status s3_credentials_from_json(struct view text,
 }
 
 enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
-                                       struct error *error)
+                                       struct hf_error *error)
 {
     struct s3_credentials *to = ret_credentials;
     char expiration[64];

@@ -27,7 +27,7 @@ void s3_credentials_wipe(struct s3_credentials *credentials);
  * when it has only half of a pair. */
 enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
-                                       struct error *error);
+                                       struct hf_error *error);
 
 /* One value of a profile; false when it is not there or too long. */
 bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
@@ -36,11 +36,11 @@ bool s3_ini_value(struct view text, struct view profile, const char *name, char 
 /* The JSON of the container and instance endpoints. */
 enum hf_status s3_credentials_from_json(struct view text,
                                         struct s3_credentials *ret_credentials,
-                                        struct error *error);
+                                        struct hf_error *error);
 
 /* The XML of AssumeRoleWithWebIdentity. */
 enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
-                                       struct error *error);
+                                       struct hf_error *error);
 
 /* Looks, in this order, at
  *   the environment        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
@@ -55,13 +55,13 @@ struct s3_provider;
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
                                 const char *ca_file, struct s3_provider **ret_provider,
-                                struct error *error);
+                                struct hf_error *error);
 void s3_provider_close(struct s3_provider *provider);
 
 /* A copy of what is valid now. One task fetches, the others wait for it or go on with what is
  * still good. */
 enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
-                               struct s3_credentials *ret_credentials, struct error *error);
+                               struct s3_credentials *ret_credentials, struct hf_error *error);
 
 /* The store has refused them: look again before the next use. */
 void s3_provider_distrust(struct s3_provider *provider);

@@ -80,7 +80,7 @@ static void help(void *argument)
 static void find_helpers_locked(struct crew *crew, size_t wanted)
 {
     size_t ready = crew->shared.idle;
-    struct error error;
+    struct hf_error error;
     while (ready < wanted && crew->shared.started < crew->limit &&
            env_task_start(crew->env, help, crew, &crew->shared.helpers[crew->shared.started],
                           &error) == HF_OK) {

@@ -25,7 +25,7 @@
 /* ---- The hash of a piece of a file --------------------------------------------------- */
 
 static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
-                                  const struct http_source *source, struct error *error)
+                                  const struct http_source *source, struct hf_error *error)
 {
     for (uint64_t done = 0; done < source->size;) {
         uint64_t left = source->size - done;
@@ -44,7 +44,7 @@ static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
 }
 
 static enum hf_status hash_file(const struct s3_store *s3, const struct http_source *source,
-                                char text[S3_HASH_TEXT_SIZE], struct error *error)
+                                char text[S3_HASH_TEXT_SIZE], struct hf_error *error)
 {
     if (s3->tls) {
         snprintf(text, S3_HASH_TEXT_SIZE, "%s", S3_UNSIGNED_PAYLOAD);
@@ -84,7 +84,7 @@ struct upload {
     struct {
         struct env_mutex mutex; /* guards what stands beside it */
         uint64_t done;
-        struct error error; /* of the first part that failed */
+        struct hf_error error; /* of the first part that failed */
     } shared;
 };
 
@@ -109,7 +109,7 @@ static bool step_part(void *argument, uint64_t done, uint64_t total)
     return go_on;
 }
 
-static void fail_upload(struct upload *upload, const struct error *error)
+static void fail_upload(struct upload *upload, const struct hf_error *error)
 {
     env_mutex_lock(&upload->shared.mutex);
     if (upload->shared.error.status == HF_OK)
@@ -126,7 +126,7 @@ static bool has_failed(struct upload *upload)
 }
 
 static enum hf_status send_part(struct upload *upload, size_t index,
-                                const struct http_source *source, struct error *error)
+                                const struct http_source *source, struct hf_error *error)
 {
     struct s3_store *s3 = upload->s3;
     char number[24], hash[S3_HASH_TEXT_SIZE];
@@ -158,7 +158,7 @@ static enum hf_status send_part(struct upload *upload, size_t index,
 static void put_part(void *argument, size_t index)
 {
     struct upload *upload = argument;
-    struct error error;
+    struct hf_error error;
     if (has_failed(upload))
         return;
     uint64_t offset = index * upload->part_size;
@@ -175,7 +175,7 @@ static void put_part(void *argument, size_t index)
 
 static enum hf_status begin_upload(struct upload *upload)
 {
-    struct error *error = &upload->call->error;
+    struct hf_error *error = &upload->call->error;
     const struct http_source nothing = { .fd = -1 };
     struct s3_request request = { .method = "POST",
                                   .key = upload->key,
@@ -209,7 +209,7 @@ static void abort_upload(struct upload *upload)
                                       s3_deadline(upload->s3, (struct mono_time){ 0 }) };
     s3_add_parameter(&request, "uploadId", view_of(upload->id));
     struct http_reply reply;
-    struct error error;
+    struct hf_error error;
     s3_send(upload->s3, &request, /* again */ NULL, NULL, &reply, &error);
     http_reply_release(&reply);
 }

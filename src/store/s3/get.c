@@ -127,7 +127,7 @@ static enum hf_status ask(struct s3_store *s3, struct reading *reading,
 {
     struct get_call *call = reading->call;
     struct http_reply reply;
-    struct error error;
+    struct hf_error error;
     ask_range(reading, request);
     enum hf_status status = s3_send(s3, request, read_again, reading, &reply, &error);
     call->stamp = s3_stamp(&reply);

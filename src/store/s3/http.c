@@ -41,7 +41,7 @@ struct transfer {
 /* ---- The pool ------------------------------------------------------------------------ */
 
 enum hf_status http_pool_open(struct env *env, const struct http_options *options,
-                              struct http_pool **ret_pool, struct error *error)
+                              struct http_pool **ret_pool, struct hf_error *error)
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -77,7 +77,8 @@ void http_pool_close(struct http_pool *pool)
 }
 
 /* NULL, with a reason, when the deadline or the memory ends first. */
-static CURL *take_handle(struct http_pool *pool, struct mono_time deadline, struct error *error)
+static CURL *take_handle(struct http_pool *pool, struct mono_time deadline,
+                         struct hf_error *error)
 {
     CURL *handle = NULL;
     bool in_time = true;
@@ -170,7 +171,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *argument)
     if (wanted == 0)
         return 0;
     uint64_t total = request->progress_total ? request->progress_total : source->size;
-    struct error *error = &transfer->reply->error;
+    struct hf_error *error = &transfer->reply->error;
     if (!progress_step(request->progress, request->progress_base + transfer->taken + wanted,
                        total, error))
         return CURL_READFUNC_ABORT;
@@ -230,7 +231,7 @@ static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off
     struct transfer *transfer = argument;
     const struct http_request *request = transfer->request;
     const struct http_source *source = request->source;
-    struct error error;
+    struct hf_error error;
     (void)to_come;
     (void)came;
     (void)to_go;
@@ -285,7 +286,7 @@ static struct view without_quotes(struct view text)
 /* "bytes 0-9/1234" */
 static void read_range(struct http_reply *reply, struct view text)
 {
-    struct error error;
+    struct hf_error error;
     struct view total = text;
     struct view start = view_cut(&total, '/');
     if (view_starts_with(start, VIEW("bytes ")))
@@ -303,7 +304,7 @@ static void keep_text(char *to, size_t size, struct view value)
 
 static void keep_header(struct http_reply *reply, struct view name, struct view value)
 {
-    struct error error;
+    struct hf_error error;
     if (named(name, "etag"))
         etag_set(&reply->etag, without_quotes(value));
     else if (named(name, "date"))
@@ -344,7 +345,7 @@ static size_t on_header(char *from, size_t size, size_t count, void *argument)
         forget_headers(reply);
         struct view rest = line;
         view_cut(&rest, ' ');
-        struct error error;
+        struct hf_error error;
         uint64_t status = 0;
         parse_u64(view_first(rest, 3), 999, &status, &error);
         reply->status = (int)status;

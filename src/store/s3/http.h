@@ -30,7 +30,7 @@ struct http_options {
 struct http_pool;
 
 enum hf_status http_pool_open(struct env *env, const struct http_options *options,
-                              struct http_pool **ret_pool, struct error *error);
+                              struct http_pool **ret_pool, struct hf_error *error);
 
 /* No request may be under way. NULL is fine. */
 void http_pool_close(struct http_pool *pool);
@@ -78,7 +78,7 @@ enum http_outcome {
 struct http_reply {
     enum http_outcome outcome;
     int status;
-    struct error error; /* of HTTP_STOPPED; else a sentence for the other two failures */
+    struct hf_error error; /* of HTTP_STOPPED; else a sentence for the other two failures */
     /* headers; absent ones are empty, zero or false */
     struct etag etag; /* without its quotes */
     bool has_date;

@@ -94,7 +94,7 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
  * further try and may refuse it. The reply is the last one, to be released by the caller. */
 enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        bool (*again)(void *argument, struct s3_request *request),
-                       void *argument, struct http_reply *reply, struct error *error);
+                       void *argument, struct http_reply *reply, struct hf_error *error);
 
 /* ---- What a reply means (reply.c) ------------------------------------------------- */
 
@@ -102,10 +102,10 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
  * of the same may succeed; *ret_distrust: the credentials were refused. */
 enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
                         const struct http_reply *reply, bool *ret_again, bool *ret_distrust,
-                        struct error *error);
+                        struct hf_error *error);
 
 /* The status of one key in the answer to a multi-object delete. */
-enum hf_status s3_judge_code(struct view code, struct view message, struct error *error);
+enum hf_status s3_judge_code(struct view code, struct view message, struct hf_error *error);
 
 struct store_stamp s3_stamp(const struct http_reply *reply);
 
@@ -115,13 +115,13 @@ struct store_stamp s3_stamp(const struct http_reply *reply);
  */
 #define S3_KEY_SPACE (2 * KEY_BYTES_MAX)
 enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SPACE],
-                      struct view *ret_key, struct error *error);
+                      struct view *ret_key, struct hf_error *error);
 
 /* Adds If-Match or If-None-Match in the form that this store takes; `space` holds the value. */
 #define S3_ETAG_SPACE (ETAG_BYTES_MAX + 2)
 enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
                                 const struct condition *condition, char space[S3_ETAG_SPACE],
-                                struct error *error);
+                                struct hf_error *error);
 
 /* False for what would break out of its header line, and for what means more there than one
  * version: "*" is any, and a list is each of them. */

@@ -33,7 +33,7 @@ void s3_learn(struct store *store, const struct store_traits *traits)
 /* Writes the scratch object, with this value of If-Match if there is one. */
 static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct view if_match,
                                   struct mono_time deadline, struct etag *ret_etag,
-                                  struct error *error)
+                                  struct hf_error *error)
 {
     char text[40], hash[S3_HASH_TEXT_SIZE];
     snprintf(text, sizeof text, "%016" PRIx64 "\n", env_random_u64(s3->base.env));
@@ -60,7 +60,7 @@ static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct v
 }
 
 /* A failure of the probe is never the failure of the caller's own write: that was not sent. */
-static enum hf_status explain(struct error *error)
+static enum hf_status explain(struct hf_error *error)
 {
     if (error->status == HF_CONFLICT || error->status == HF_NOT_FOUND)
         return error_set(
@@ -75,7 +75,7 @@ static enum hf_status explain(struct error *error)
 }
 
 static enum hf_status seek_form(struct s3_store *s3, struct mono_time deadline,
-                                enum s3_etag_form *ret_form, struct error *error)
+                                enum s3_etag_form *ret_form, struct hf_error *error)
 {
     char name[64], space[S3_KEY_SPACE], quoted[S3_ETAG_SPACE];
     struct view key;
@@ -97,7 +97,7 @@ static enum hf_status seek_form(struct s3_store *s3, struct mono_time deadline,
 
 /* One task seeks, the others wait for what it finds. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
-                                  struct error *error)
+                                  struct hf_error *error)
 {
     struct s3_store *s3 = s3_of(store);
     bool in_time = true;
@@ -151,7 +151,7 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
                                   .deadline = s3_deadline(s3, (struct mono_time){ 0 }) };
     bool enabled = false; /* of several rules, any */
     struct http_reply reply;
-    struct error error;
+    struct hf_error error;
     s3_add_parameter(&request, setting->resource, VIEW(""));
     s3_send(s3, &request, /* again */ NULL, NULL, &reply, &error);
     if (error.status == HF_OK)

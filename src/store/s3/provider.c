@@ -36,8 +36,8 @@ struct s3_provider {
         bool have;
         bool distrusted;
         struct mono_time looked_at;
-        struct error failure; /* of the last look */
-        bool cut_short;       /* it ended by the deadline of the one who looked */
+        struct hf_error failure; /* of the last look */
+        bool cut_short;          /* it ended by the deadline of the one who looked */
         struct s3_credentials credentials;
     } shared;
 };
@@ -51,7 +51,8 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static enum hf_status read_whole_file(const char *path, struct buffer *to, struct error *error)
+static enum hf_status read_whole_file(const char *path, struct buffer *to,
+                                      struct hf_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -85,7 +86,7 @@ static void release_secret(struct buffer *buffer)
 /* One request to an endpoint; OK only with a 2xx. The body of the answer is appended to `to`.
  */
 static enum hf_status ask(struct s3_provider *provider, const struct http_request *asked,
-                          bool metadata, struct buffer *to, struct error *error)
+                          bool metadata, struct buffer *to, struct hf_error *error)
 {
     struct http_options options = { .connections = 1,
                                     .connect_time_out = metadata ? SPAN_S(1) : SPAN_S(5),
@@ -120,7 +121,7 @@ static enum hf_status ask(struct s3_provider *provider, const struct http_reques
 
 static enum hf_status from_environment(struct s3_provider *provider,
                                        struct s3_credentials *ret_credentials,
-                                       struct error *error)
+                                       struct hf_error *error)
 {
     const char *access_key = variable("AWS_ACCESS_KEY_ID");
     const char *secret = variable("AWS_SECRET_ACCESS_KEY");
@@ -163,7 +164,8 @@ static struct view profile_name(struct view asked)
 }
 
 static enum hf_status from_one_file(const char *path, struct view profile,
-                                    struct s3_credentials *ret_credentials, struct error *error)
+                                    struct s3_credentials *ret_credentials,
+                                    struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
     if (read_whole_file(path, &text, error) == HF_OK &&
@@ -175,7 +177,7 @@ static enum hf_status from_one_file(const char *path, struct view profile,
 }
 
 static enum hf_status from_files(struct s3_provider *provider,
-                                 struct s3_credentials *ret_credentials, struct error *error)
+                                 struct s3_credentials *ret_credentials, struct hf_error *error)
 {
     static const char *const files[][2] = {
         { "AWS_SHARED_CREDENTIALS_FILE", "credentials" },
@@ -221,7 +223,7 @@ static bool is_trusted_uri(const char *uri)
 
 /* The Authorization header of the container endpoint, from a file or a variable; empty: none.
  */
-static enum hf_status container_token(char *line, size_t size, struct error *error)
+static enum hf_status container_token(char *line, size_t size, struct hf_error *error)
 {
     const char *path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
@@ -244,7 +246,7 @@ static enum hf_status container_token(char *line, size_t size, struct error *err
 
 static enum hf_status from_container(struct s3_provider *provider,
                                      struct s3_credentials *ret_credentials,
-                                     struct error *error)
+                                     struct hf_error *error)
 {
     const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -278,7 +280,7 @@ static enum hf_status from_container(struct s3_provider *provider,
 /* One document of the instance endpoint, under the session's token. */
 static enum hf_status ask_instance(struct s3_provider *provider, const char *base,
                                    const char *path, const char *token, struct buffer *answer,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     char uri[1024], line[512];
     snprintf(uri, sizeof uri, "%s/latest/meta-data/iam/security-credentials/%s", base, path);
@@ -303,7 +305,7 @@ static bool to_word(struct buffer *answer, char *word, size_t size)
 
 /* Where nobody answers there is no instance endpoint, and the next place has its turn. */
 static enum hf_status instance_session(struct s3_provider *provider, const char *base,
-                                       char *token, size_t size, struct error *error)
+                                       char *token, size_t size, struct hf_error *error)
 {
     static const char *const lines[] = { "X-aws-ec2-metadata-token-ttl-seconds: 21600" };
     const struct http_source nothing = { .fd = -1 };
@@ -325,7 +327,8 @@ static enum hf_status instance_session(struct s3_provider *provider, const char 
 }
 
 static enum hf_status from_instance(struct s3_provider *provider,
-                                    struct s3_credentials *ret_credentials, struct error *error)
+                                    struct s3_credentials *ret_credentials,
+                                    struct hf_error *error)
 {
     const char *disabled = variable("AWS_EC2_METADATA_DISABLED");
     const char *named = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
@@ -372,7 +375,7 @@ static bool identity_form(struct s3_provider *provider, struct view token, struc
 
 static enum hf_status from_web_identity(struct s3_provider *provider,
                                         struct s3_credentials *ret_credentials,
-                                        struct error *error)
+                                        struct hf_error *error)
 {
     const char *path = variable("AWS_WEB_IDENTITY_TOKEN_FILE");
     const char *endpoint = variable("AWS_ENDPOINT_URL_STS");
@@ -414,10 +417,10 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
 
 static enum hf_status look_everywhere(struct s3_provider *provider,
                                       struct s3_credentials *ret_credentials,
-                                      struct error *error)
+                                      struct hf_error *error)
 {
     static enum hf_status (*const places[])(struct s3_provider *, struct s3_credentials *,
-                                            struct error *) = {
+                                            struct hf_error *) = {
         from_environment, from_files, from_container, from_instance, from_web_identity,
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
@@ -432,7 +435,7 @@ static enum hf_status look_everywhere(struct s3_provider *provider,
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
                                 const char *ca_file, struct s3_provider **ret_provider,
-                                struct error *error)
+                                struct hf_error *error)
 {
     struct s3_provider *provider = calloc(1, sizeof *provider);
     char *ca_copy = provider && ca_file ? strdup(ca_file) : NULL;
@@ -488,7 +491,7 @@ static bool use_as_is_locked(struct s3_provider *provider)
 }
 
 static void fetch_locked(struct s3_provider *provider, struct mono_time deadline,
-                         struct s3_credentials *space, struct error *error)
+                         struct s3_credentials *space, struct hf_error *error)
 {
     provider->shared.fetching = true;
     provider->deadline = deadline;
@@ -510,7 +513,7 @@ static void fetch_locked(struct s3_provider *provider, struct mono_time deadline
 }
 
 enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
-                               struct s3_credentials *ret_credentials, struct error *error)
+                               struct s3_credentials *ret_credentials, struct hf_error *error)
 {
     bool in_time = true, waited = false;
     error_clear(error);
@@ -545,7 +548,7 @@ void s3_provider_distrust(struct s3_provider *provider)
 bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
 {
     char path[4096];
-    struct error error;
+    struct hf_error error;
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
     bool found =
         shared_file_path("AWS_CONFIG_FILE", "config", path, sizeof path) &&

@@ -56,7 +56,7 @@ static size_t choose_together(struct removal *removal)
         const struct delete_call *call = &removal->calls[i];
         char space[S3_KEY_SPACE];
         struct view key;
-        struct error error;
+        struct hf_error error;
         removal->together[i] = call->condition.kind == CONDITION_ALWAYS &&
                                s3_key(removal->s3, call->key, space, &key, &error) == HF_OK &&
                                s3_xml_can_carry(key);
@@ -91,7 +91,7 @@ static struct mono_time earliest_deadline(const struct removal *removal)
     return s3_deadline(removal->s3, earliest);
 }
 
-static void answer_together(struct removal *removal, const struct error *error,
+static void answer_together(struct removal *removal, const struct hf_error *error,
                             struct store_stamp stamp)
 {
     for (size_t i = 0; i < removal->count; i++)
@@ -120,7 +120,7 @@ static bool remove_together(struct removal *removal)
         s3_add_header(&request, "content-md5", view_of(md5));
         s3_add_header(&request, "content-type", VIEW("application/xml"));
         struct http_reply reply;
-        struct error error;
+        struct hf_error error;
         enum hf_status status =
             s3_send(removal->s3, &request, /* again */ NULL, NULL, &reply, &error);
         able = status != HF_UNSUPPORTED && reply.status != 501 && reply.status != 405;

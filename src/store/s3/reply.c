@@ -57,7 +57,7 @@ static const struct refusal *find_refusal(const char *code)
 }
 
 /* "answered 403 AccessDenied", with as much as there is. */
-static enum hf_status say(struct error *error, enum hf_status status,
+static enum hf_status say(struct hf_error *error, enum hf_status status,
                           const struct http_reply *reply, const struct s3_error_body *body,
                           const char *remedy)
 {
@@ -68,12 +68,12 @@ static enum hf_status say(struct error *error, enum hf_status status,
 
 /* RequestTimeTooSkewed: both clocks, since one of them must be set right. */
 static enum hf_status say_skewed(struct s3_store *s3, const struct http_reply *reply,
-                                 const struct s3_error_body *body, struct error *error)
+                                 const struct s3_error_body *body, struct hf_error *error)
 {
     char ours[TIME_TEXT_MAX];
     char theirs[TIME_TEXT_MAX] = "unknown";
     struct wall_time server;
-    struct error ignored;
+    struct hf_error ignored;
     time_text(env_wall(s3->base.env), ours);
     if (body->server_time[0] &&
         parse_time(view_of(body->server_time), &server, &ignored) == HF_OK)
@@ -87,7 +87,7 @@ static enum hf_status say_skewed(struct s3_store *s3, const struct http_reply *r
 }
 
 static enum hf_status say_elsewhere(struct s3_store *s3, const struct http_reply *reply,
-                                    const struct s3_error_body *body, struct error *error)
+                                    const struct s3_error_body *body, struct hf_error *error)
 {
     const char *region = body->region[0] ? body->region : reply->region;
     if (region[0])
@@ -104,7 +104,7 @@ static enum hf_status say_elsewhere(struct s3_store *s3, const struct http_reply
 
 static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_request *request,
                                       const struct http_reply *reply,
-                                      const struct s3_error_body *body, struct error *error)
+                                      const struct s3_error_body *body, struct hf_error *error)
 {
     if (strcmp(body->code, "NoSuchBucket") == 0)
         return error_set(error, HF_INVALID,
@@ -126,7 +126,7 @@ static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_reque
 
 static enum hf_status judge_forbidden(struct s3_store *s3, const struct http_reply *reply,
                                       const struct s3_error_body *body, bool *ret_distrust,
-                                      struct error *error)
+                                      struct hf_error *error)
 {
     if (strcmp(body->code, "RequestTimeTooSkewed") == 0)
         return say_skewed(s3, reply, body, error);
@@ -138,7 +138,7 @@ static enum hf_status judge_forbidden(struct s3_store *s3, const struct http_rep
 
 static enum hf_status judge_bad_request(struct s3_store *s3, const struct http_reply *reply,
                                         const struct s3_error_body *body, bool *ret_again,
-                                        bool *ret_distrust, struct error *error)
+                                        bool *ret_distrust, struct hf_error *error)
 {
     const struct refusal *refusal = find_refusal(body->code);
     enum hf_status status = refusal ? refusal->status : HF_INVALID;
@@ -152,7 +152,7 @@ static enum hf_status judge_bad_request(struct s3_store *s3, const struct http_r
 static enum hf_status judge_conflict(const struct s3_request *request,
                                      const struct http_reply *reply,
                                      const struct s3_error_body *body, bool *ret_again,
-                                     struct error *error)
+                                     struct hf_error *error)
 {
     bool asked = request->condition != CONDITION_ALWAYS;
     *ret_again = !asked;
@@ -165,7 +165,7 @@ static enum hf_status judge_conflict(const struct s3_request *request,
 static enum hf_status judge_server_error(const struct s3_request *request,
                                          const struct http_reply *reply,
                                          const struct s3_error_body *body, bool *ret_again,
-                                         struct error *error)
+                                         struct hf_error *error)
 {
     *ret_again = reply->status != 501;
     if (request->writes)
@@ -175,7 +175,8 @@ static enum hf_status judge_server_error(const struct s3_request *request,
 }
 
 /* 304 is for reads; some stores refuse a put with If-None-Match so. */
-static enum hf_status judge_not_modified(const struct s3_request *request, struct error *error)
+static enum hf_status judge_not_modified(const struct s3_request *request,
+                                         struct hf_error *error)
 {
     if (!request->writes)
         return error_set(error, HF_NOT_MODIFIED, "not modified");
@@ -190,7 +191,7 @@ static enum hf_status judge_not_modified(const struct s3_request *request, struc
 
 static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request *request,
                                     const struct http_reply *reply, bool *ret_again,
-                                    struct error *error)
+                                    struct hf_error *error)
 {
     *ret_again = true;
     if (reply->outcome == HTTP_NO_ANSWER && request->writes)
@@ -211,7 +212,7 @@ static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request
 static enum hf_status judge_status(struct s3_store *s3, const struct s3_request *request,
                                    const struct http_reply *reply,
                                    const struct s3_error_body *body, bool *ret_again,
-                                   bool *ret_distrust, struct error *error)
+                                   bool *ret_distrust, struct hf_error *error)
 {
     int status = reply->status;
     if (status >= 500)
@@ -241,7 +242,7 @@ static enum hf_status judge_status(struct s3_store *s3, const struct s3_request 
 
 enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
                         const struct http_reply *reply, bool *ret_again, bool *ret_distrust,
-                        struct error *error)
+                        struct hf_error *error)
 {
     *ret_again = *ret_distrust = false;
     /* A write that was stopped before a reply began was never sent whole. */
@@ -260,7 +261,7 @@ enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
     return judge_status(s3, request, reply, &body, ret_again, ret_distrust, error);
 }
 
-enum hf_status s3_judge_code(struct view code, struct view message, struct error *error)
+enum hf_status s3_judge_code(struct view code, struct view message, struct hf_error *error)
 {
     char text[64];
     snprintf(text, sizeof text, "%.*s", VIEW_ARGS(view_first(code, sizeof text - 1)));

@@ -233,7 +233,7 @@ static bool pause_before(struct s3_store *s3, int tries, struct mono_time deadli
 
 enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        bool (*again)(void *argument, struct s3_request *request),
-                       void *argument, struct http_reply *reply, struct error *error)
+                       void *argument, struct http_reply *reply, struct hf_error *error)
 {
     struct s3_request attempt = *request;
     for (int tries = 0;; tries++) {

@@ -20,7 +20,7 @@
 /* ---- Keys ---------------------------------------------------------------------------- */
 
 enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SPACE],
-                      struct view *ret_key, struct error *error)
+                      struct view *ret_key, struct hf_error *error)
 {
     if (!utf8_is_text(key))
         return error_set(error, HF_INVALID,
@@ -60,7 +60,7 @@ struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE])
 
 enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
                                 const struct condition *condition, char space[S3_ETAG_SPACE],
-                                struct error *error)
+                                struct hf_error *error)
 {
     request->condition = condition->kind;
     if (condition->kind == CONDITION_ALWAYS)
@@ -171,7 +171,8 @@ static bool is_bucket_byte(char c)
            c == '_' || (c >= 'A' && c <= 'Z');
 }
 
-static enum hf_status set_names(struct s3_store *s3, const struct url *url, struct error *error)
+static enum hf_status set_names(struct s3_store *s3, const struct url *url,
+                                struct hf_error *error)
 {
     bool good = url->host.size >= 3 && url->host.size <= S3_BUCKET_MAX;
     for (size_t i = 0; good && i < url->host.size; i++)
@@ -193,7 +194,7 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url, stru
 
 /* The first of: the URL, two variables of the environment, the profile, AWS's own default. */
 static enum hf_status set_region(struct s3_store *s3, const struct url *url,
-                                 struct error *error)
+                                 struct hf_error *error)
 {
     struct view region = url_parameter(url, "region");
     const char *named = getenv("AWS_REGION");
@@ -244,7 +245,7 @@ static bool strip_end(struct view *text, struct view end)
 
 /* Scheme and host as they will stand in the Host header: without the scheme's own port. */
 static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, bool in_host,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     struct view endpoint = find_endpoint(url);
     char aws[S3_HOST_MAX + 1];
@@ -280,7 +281,7 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
 /* In the host name unless another endpoint is given, or a dot in the bucket's name would not
  * match the certificate. */
 static enum hf_status choose_style(const struct s3_store *s3, const struct url *url,
-                                   bool *ret_in_host, struct error *error)
+                                   bool *ret_in_host, struct hf_error *error)
 {
     struct view style = url_parameter(url, "style");
     *ret_in_host = !find_endpoint(url).data && !strchr(s3->bucket, '.');
@@ -294,7 +295,7 @@ static enum hf_status choose_style(const struct s3_store *s3, const struct url *
 }
 
 static enum hf_status set_limits(struct s3_store *s3, const struct url *url,
-                                 struct error *error)
+                                 struct hf_error *error)
 {
     struct view connections = url_parameter(url, "connections");
     struct view time_out = url_parameter(url, "timeout");
@@ -318,7 +319,7 @@ static enum hf_status set_limits(struct s3_store *s3, const struct url *url,
 }
 
 static enum hf_status open_parts(struct s3_store *s3, const struct url *url,
-                                 struct error *error)
+                                 struct hf_error *error)
 {
     char ca_space[URL_BYTES_MAX + 1];
     struct view ca = url_parameter(url, "ca");
@@ -343,7 +344,7 @@ static enum hf_status open_parts(struct s3_store *s3, const struct url *url,
 }
 
 enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
-                             struct error *error)
+                             struct hf_error *error)
 {
     static const char *const parameters[] = { "endpoint",    "region",  "style",
                                               "connections", "timeout", "ca",

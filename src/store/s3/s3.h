@@ -13,7 +13,7 @@ bool s3_is(const struct store *store);
 /* Finds out the form with one scratch object, which it deletes again, unless it is known. The
  * first put with if-match does so by itself. UNSUPPORTED when neither form works. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
-                                  struct error *error);
+                                  struct hf_error *error);
 
 /* What was found, or what an earlier probe has written down. */
 enum s3_etag_form s3_etag_form(struct store *store);

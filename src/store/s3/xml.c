@@ -89,7 +89,7 @@ static void on_doctype(void *argument, const char *name, const char *system_id,
     stop(argument, "it has a DOCTYPE");
 }
 
-static enum hf_status walk_run(struct walk *walk, struct view xml, struct error *error)
+static enum hf_status walk_run(struct walk *walk, struct view xml, struct hf_error *error)
 {
     walk->parser = XML_ParserCreate(NULL);
     if (!walk->parser)
@@ -142,7 +142,7 @@ static void keep_field(struct walk *walk)
 
 enum hf_status s3_xml_fields(struct view xml, const char *root,
                              const struct s3_xml_field *fields, size_t count,
-                             struct error *error)
+                             struct hf_error *error)
 {
     struct field_search search = { root, fields, count };
     struct walk walk = { .opened = check_root, .closing = keep_field, .argument = &search };
@@ -167,7 +167,7 @@ static void match_text(struct walk *walk)
 }
 
 enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
-                           const char *text, bool *ret_says, struct error *error)
+                           const char *text, bool *ret_says, struct hf_error *error)
 {
     struct text_search search = { { root, NULL, 0 }, name, text, false };
     struct walk walk = { .opened = check_root, .closing = match_text, .argument = &search };
@@ -189,7 +189,7 @@ bool s3_xml_error(struct view xml, struct s3_error_body *ret_body)
     *body = (struct s3_error_body){ 0 };
     if (xml.size == 0)
         return false;
-    struct error error;
+    struct hf_error error;
     bool good = s3_xml_fields(xml, "Error", fields, 5, &error) == HF_OK ||
                 s3_xml_fields(xml, "ErrorResponse", fields, 5, &error) == HF_OK;
     if (!good || body->code[0] == '\0')
@@ -250,7 +250,7 @@ static void listing_object_field(struct walk *walk)
     struct object_info *info = &listing->entry.info;
     struct view text = buffer_view(&walk->text);
     const char *name = name_above(walk, 0);
-    struct error error;
+    struct hf_error error;
     bool good = true;
     if (strcmp(name, "Key") == 0)
         listing_key(walk);
@@ -345,7 +345,7 @@ static bool without_forbidden(struct view xml, struct buffer *to)
 }
 
 static enum hf_status listing_walk(struct view xml, struct listing *listing,
-                                   struct error *error)
+                                   struct hf_error *error)
 {
     struct walk walk = { .opened = listing_opened,
                          .closing = listing_closing,
@@ -360,9 +360,9 @@ static enum hf_status listing_walk(struct view xml, struct listing *listing,
  * hold a control character, the document is no XML. As we need none of them, it is read without
  * such characters; then the keys have to be encoded. */
 static enum hf_status listing_repaired(struct view xml, struct listing *listing,
-                                       struct error *error)
+                                       struct hf_error *error)
 {
-    struct error second;
+    struct hf_error second;
     struct buffer copy = BUFFER_INIT(BODY_BYTES_MAX);
     if (without_forbidden(xml, &copy) &&
         listing_walk(buffer_view(&copy), listing, &second) == HF_OK && listing->encoded)
@@ -371,7 +371,7 @@ static enum hf_status listing_repaired(struct view xml, struct listing *listing,
     return error->status;
 }
 
-enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct error *error)
+enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct hf_error *error)
 {
     struct listing listing = { .page = page };
     if (listing_walk(xml, &listing, error) != HF_OK &&
@@ -432,7 +432,7 @@ static void deletion_closing(struct walk *walk)
 }
 
 enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *argument,
-                              struct error *error)
+                              struct hf_error *error)
 {
     struct deletion deletion = { .failed = failed, .argument = argument };
     struct walk walk = { .opened = deletion_opened,

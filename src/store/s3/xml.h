@@ -16,11 +16,11 @@ struct s3_xml_field {
 /* CORRUPT when it is not well-formed or its outermost element is not `root`. */
 enum hf_status s3_xml_fields(struct view xml, const char *root,
                              const struct s3_xml_field *fields, size_t count,
-                             struct error *error);
+                             struct hf_error *error);
 
 /* Whether some element `name` has exactly this text. CORRUPT as above. */
 enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
-                           const char *text, bool *ret_says, struct error *error);
+                           const char *text, bool *ret_says, struct hf_error *error);
 
 struct s3_error_body {
     char code[64];
@@ -43,14 +43,14 @@ struct s3_page {
     bool truncated;
 };
 
-enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct error *error);
+enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct hf_error *error);
 
 /* The answer to a multi-object delete in quiet mode: calls `failed` for each key that was not
  * deleted. */
 typedef void s3_delete_failed(void *argument, struct view key, struct view code,
                               struct view message);
 enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *argument,
-                              struct error *error);
+                              struct hf_error *error);
 
 /* Appends text with "&", "<", ">" and quotes escaped. */
 bool s3_xml_escape(struct buffer *to, struct view text);

@@ -67,7 +67,7 @@ bool sqlite_is_busy(int code)
 
 /* A failed call of the system. It is UNAVAILABLE, whatever was wrong: NOT_FOUND would speak of
  * an object, and INVALID of the request. */
-static enum hf_status system_error(struct error *error, sqlite3 *handle, int code,
+static enum hf_status system_error(struct hf_error *error, sqlite3 *handle, int code,
                                    const char *what)
 {
     int number = sqlite3_system_errno(handle);
@@ -79,7 +79,7 @@ static enum hf_status system_error(struct error *error, sqlite3 *handle, int cod
     return error->status;
 }
 
-enum hf_status sqlite_error(struct error *error, sqlite3 *handle, int code, const char *what)
+enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, const char *what)
 {
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -134,7 +134,7 @@ static struct view column_view(sqlite3_stmt *statement, int column)
 }
 
 enum hf_status sqlite_row_read(sqlite3_stmt *statement, struct sqlite_row *ret_row,
-                               struct error *error)
+                               struct hf_error *error)
 {
     struct view file = column_view(statement, 4);
     int64_t size = sqlite3_column_int64(statement, 3);
@@ -229,7 +229,7 @@ static int recognise(sqlite3 *handle, enum file_kind *ret_kind)
     return code == SQLITE_OK ? released : code;
 }
 
-static enum hf_status refuse(enum file_kind kind, struct error *error)
+static enum hf_status refuse(enum file_kind kind, struct hf_error *error)
 {
     if (kind == FILE_FOREIGN)
         return error_set(error, HF_INVALID, "the database belongs to another program");
@@ -298,7 +298,7 @@ static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
 }
 
 static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *handle,
-                                    struct error *error)
+                                    struct hf_error *error)
 {
     sqlite3_stmt *statement;
     int code = sqlite3_prepare_v2(handle, "SELECT id FROM store", -1, &statement, NULL);
@@ -322,7 +322,7 @@ static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *h
 
 /* A file name is made absolute before, so that SQLite sees no URI and no ":memory:" in it. */
 static enum hf_status open_handle(const struct sqlite_database *database, int flags,
-                                  sqlite3 **ret_handle, struct error *error)
+                                  sqlite3 **ret_handle, struct hf_error *error)
 {
     sqlite3 *handle = NULL;
     check(database->path[0] == '/');
@@ -373,7 +373,7 @@ void sqlite_connection_close(struct sqlite_connection *connection)
 
 static enum hf_status finish_connection(const struct sqlite_database *database,
                                         struct sqlite_connection *connection,
-                                        struct error *error)
+                                        struct hf_error *error)
 {
     struct patience patience =
         patience_until(database->env,
@@ -393,7 +393,7 @@ static enum hf_status finish_connection(const struct sqlite_database *database,
 
 enum hf_status sqlite_connection_open(const struct sqlite_database *database,
                                       struct sqlite_connection *ret_connection,
-                                      struct error *error)
+                                      struct hf_error *error)
 {
     struct sqlite_connection connection = { 0 };
     if (open_handle(database, 0, &connection.handle, error) != HF_OK)
@@ -407,7 +407,8 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
 }
 
 /* SQLite would not tell why it cannot create the file. */
-static enum hf_status check_folder(const struct sqlite_database *database, struct error *error)
+static enum hf_status check_folder(const struct sqlite_database *database,
+                                   struct hf_error *error)
 {
     char folder[PATH_MAX];
     memcpy(folder, database->path, sizeof folder);
@@ -417,7 +418,7 @@ static enum hf_status check_folder(const struct sqlite_database *database, struc
     return HF_OK;
 }
 
-static enum hf_status check_path(const struct sqlite_database *database, struct error *error)
+static enum hf_status check_path(const struct sqlite_database *database, struct hf_error *error)
 {
     struct stat st;
     if (stat(database->path, &st) != 0)
@@ -437,7 +438,7 @@ static void draw_store_id(struct sqlite_database *database)
 /* A writer that died between writing the log and syncing it leaves a commit that we, who opened
  * it, have brought to light: before anybody acts on it, it must be durable. SQLite has no lock on
  * the log itself that closing this descriptor would drop. */
-static enum hf_status sync_log(const struct sqlite_database *database, struct error *error)
+static enum hf_status sync_log(const struct sqlite_database *database, struct hf_error *error)
 {
     char path[PATH_MAX + 8];
     snprintf(path, sizeof path, "%s-wal", database->path);
@@ -451,7 +452,7 @@ static enum hf_status sync_log(const struct sqlite_database *database, struct er
 }
 
 static enum hf_status open_first(struct sqlite_database *database,
-                                 struct sqlite_connection *connection, struct error *error)
+                                 struct sqlite_connection *connection, struct hf_error *error)
 {
     draw_store_id(database); /* in case that it is ours to create */
     if (open_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
@@ -488,7 +489,8 @@ static enum hf_status open_first(struct sqlite_database *database,
 }
 
 enum hf_status sqlite_database_open(struct sqlite_database *database,
-                                    struct sqlite_connection *ret_writer, struct error *error)
+                                    struct sqlite_connection *ret_writer,
+                                    struct hf_error *error)
 {
     struct sqlite_connection connection = { 0 };
     if (check_path(database, error) != HF_OK)

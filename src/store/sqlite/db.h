@@ -48,11 +48,12 @@ struct sqlite_connection {
 /* Opens the store's first connection, the one that writes: checks the file, creates what is
  * missing, fills in the rest of `database`, whose env, path and durable are set. */
 enum hf_status sqlite_database_open(struct sqlite_database *database,
-                                    struct sqlite_connection *ret_writer, struct error *error);
+                                    struct sqlite_connection *ret_writer,
+                                    struct hf_error *error);
 
 enum hf_status sqlite_connection_open(const struct sqlite_database *database,
                                       struct sqlite_connection *ret_connection,
-                                      struct error *error);
+                                      struct hf_error *error);
 void sqlite_connection_close(struct sqlite_connection *connection);
 
 /* Runs a statement that gives no rows and has its parameters bound. SQLITE_OK or why not. */
@@ -64,7 +65,8 @@ void sqlite_reset(struct sqlite_connection *connection, enum sqlite_statement wh
 void sqlite_bind_view(sqlite3_stmt *statement, int parameter, struct view bytes);
 
 /* Status and sentence for a result code. */
-enum hf_status sqlite_error(struct error *error, sqlite3 *handle, int code, const char *what);
+enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code,
+                            const char *what);
 
 /* Somebody else has the lock that was wanted: the same may work a little later. */
 bool sqlite_is_busy(int code);
@@ -78,7 +80,7 @@ struct sqlite_row {
 
 /* Reads what every statement that gives rows starts with. CORRUPT if it makes no sense. */
 enum hf_status sqlite_row_read(sqlite3_stmt *statement, struct sqlite_row *ret_row,
-                               struct error *error);
+                               struct hf_error *error);
 
 /* The column behind those: the body, or for SQL_SEEK the key. Dies with the next step. */
 struct view sqlite_row_last(sqlite3_stmt *statement);

@@ -20,7 +20,7 @@ static_assert(LARGE_NAME_SIZE == 16 + 2 * RANDOM_BYTES + 1, "a name is an id and
 
 /* ---- The folder ---------------------------------------------------------------------- */
 
-static enum hf_status sync_folder_of(const char *path, struct error *error)
+static enum hf_status sync_folder_of(const char *path, struct hf_error *error)
 {
     char copy[PATH_MAX];
     snprintf(copy, sizeof copy, "%s", path);
@@ -34,7 +34,7 @@ static enum hf_status sync_folder_of(const char *path, struct error *error)
     return status;
 }
 
-enum hf_status folder_make(const char *path, unsigned mode, struct error *error)
+enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *error)
 {
     if (mkdir(path, (mode_t)mode) == 0)
         return sync_folder_of(path, error);
@@ -44,7 +44,7 @@ enum hf_status folder_make(const char *path, unsigned mode, struct error *error)
 }
 
 enum hf_status large_folder_open(struct large_folder *folder, const char *database_path,
-                                 bool create, struct error *error)
+                                 bool create, struct hf_error *error)
 {
     char path[PATH_MAX];
     int size = snprintf(path, sizeof path, "%s.objects", database_path);
@@ -68,7 +68,7 @@ void large_folder_close(struct large_folder *folder)
     folder->fd = -1;
 }
 
-enum hf_status large_folder_sync(const struct large_folder *folder, struct error *error)
+enum hf_status large_folder_sync(const struct large_folder *folder, struct hf_error *error)
 {
     if (folder->durable && fsync(folder->fd) != 0)
         return error_from_errno(error, errno, "sync the folder of large objects");
@@ -108,7 +108,7 @@ static bool has_name(int fd)
 }
 
 enum hf_status large_file_new(const struct large_folder *folder, struct large_file *ret_file,
-                              struct error *error)
+                              struct hf_error *error)
 {
     if (folder->fd < 0)
         return error_set(error, HF_DENIED, "the store cannot be written to");
@@ -130,7 +130,7 @@ enum hf_status large_file_new(const struct large_folder *folder, struct large_fi
 }
 
 enum hf_status large_file_sync(const struct large_folder *folder, const struct large_file *file,
-                               struct error *error)
+                               struct hf_error *error)
 {
     if (folder->durable && fsync(file->fd) != 0)
         return error_from_errno(error, errno, "sync the file of a large object");
@@ -156,7 +156,7 @@ void large_name_remove(const struct large_folder *folder, const char *name)
 }
 
 enum hf_status large_file_read(const struct large_folder *folder, const char *name, int *ret_fd,
-                               struct error *error)
+                               struct hf_error *error)
 {
     if (folder->fd < 0)
         return error_set(error, HF_NOT_FOUND, "the folder of large objects is missing");

@@ -37,18 +37,18 @@ struct large_file {
 /* Opens the folder PATH.objects, or creates it when `create`. Without it, and not allowed to
  * create it, the folder is as good as empty. */
 enum hf_status large_folder_open(struct large_folder *folder, const char *database_path,
-                                 bool create, struct error *error);
+                                 bool create, struct hf_error *error);
 void large_folder_close(struct large_folder *folder);
 
 /* Makes names that were given to new files durable. */
-enum hf_status large_folder_sync(const struct large_folder *folder, struct error *error);
+enum hf_status large_folder_sync(const struct large_folder *folder, struct hf_error *error);
 
 /* A new, empty, locked file. */
 enum hf_status large_file_new(const struct large_folder *folder, struct large_file *ret_file,
-                              struct error *error);
+                              struct hf_error *error);
 
 enum hf_status large_file_sync(const struct large_folder *folder, const struct large_file *file,
-                               struct error *error);
+                               struct hf_error *error);
 
 /* Gives the lock up; the file stays. */
 void large_file_keep(struct large_file *file);
@@ -58,7 +58,7 @@ void large_file_drop(const struct large_folder *folder, struct large_file *file)
 
 /* Opens a file for reading. NOT_FOUND: it was replaced meanwhile, or the store is damaged. */
 enum hf_status large_file_read(const struct large_folder *folder, const char *name, int *ret_fd,
-                               struct error *error);
+                               struct hf_error *error);
 
 /* Removes a file that no row names any more. */
 void large_name_remove(const struct large_folder *folder, const char *name);
@@ -73,6 +73,6 @@ void large_folder_sweep(const struct large_folder *folder,
                         bool (*is_named)(void *argument, const char *name), void *argument);
 
 /* Creates a folder, and makes its name durable in the folder above. OK if it is there. */
-enum hf_status folder_make(const char *path, unsigned mode, struct error *error);
+enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *error);
 
 #endif

@@ -161,7 +161,7 @@ static void roll_back(struct sqlite_writer *writer)
 /* A commit appends to the WAL, last of all the page that makes it valid, then syncs. On a full
  * disk that last page was not written whole; after any other failure it may have been, and a
  * crash before the next commit would bring the transaction to light. */
-static enum outcome commit(struct sqlite_writer *writer, struct error *error)
+static enum outcome commit(struct sqlite_writer *writer, struct hf_error *error)
 {
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
     if (code == SQLITE_OK)
@@ -200,7 +200,7 @@ static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write,
 
 /* What was judged inside a transaction that is gone means nothing, a conflict neither. */
 static void fail_commit(struct sqlite_write *write, enum outcome outcome,
-                        const struct error *reason)
+                        const struct hf_error *reason)
 {
     bool unsure = outcome == UNKNOWN && write->error->status == HF_OK;
     *write->error = *reason;
@@ -223,7 +223,7 @@ static void run_alone(struct sqlite_writer *writer, struct sqlite_write *write,
     }
     if (!apply(writer, write))
         return;
-    struct error reason;
+    struct hf_error reason;
     enum outcome outcome = commit(writer, &reason);
     if (outcome != COMMITTED)
         fail_commit(write, outcome, &reason);
@@ -256,7 +256,7 @@ static void take_out(struct sqlite_batches *list, struct sqlite_batch *batch)
     list->count--;
 }
 
-static void fail_batch(struct sqlite_batch *batch, const struct error *error)
+static void fail_batch(struct sqlite_batch *batch, const struct hf_error *error)
 {
     for (size_t i = 0; i < batch->count; i++)
         *batch->writes[i].error = *error;
@@ -318,7 +318,7 @@ static struct sqlite_batch *take_next(struct sqlite_writer *writer, size_t write
 /* Takes out those whose time is over, answered. */
 static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_late)
 {
-    struct error busy;
+    struct hf_error busy;
     error_set(&busy, HF_UNAVAILABLE, "the database was busy for all the time allowed");
     struct mono_time now = env_now(writer->database->env);
     receive(writer);
@@ -356,7 +356,7 @@ static void run_each_alone(struct sqlite_writer *writer, struct sqlite_batches *
 }
 
 static void fail_all(struct sqlite_batches *group, enum outcome outcome,
-                     const struct error *reason)
+                     const struct hf_error *reason)
 {
     for (struct sqlite_batch *batch = group->first; batch; batch = batch->next)
         for (size_t i = 0; i < batch->count; i++)
@@ -366,7 +366,7 @@ static void fail_all(struct sqlite_batches *group, enum outcome outcome,
 /* Its transaction is open: does it all. */
 static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
-    struct error reason;
+    struct hf_error reason;
     enum outcome outcome = apply_all(writer, ret_group) ? commit(writer, &reason) : ROLLED_BACK;
     if (outcome == ROLLED_BACK)
         run_each_alone(writer, ret_group);

@@ -31,7 +31,7 @@ struct sqlite_write {
     const char *file; /* of a put: NULL, or the name of the file that holds the body */
     const struct condition *condition;
     /* answered */
-    struct error *error;
+    struct hf_error *error;
     struct etag etag;
     char replaced[LARGE_NAME_SIZE]; /* when OK: the file that no row names any more, or empty */
 };

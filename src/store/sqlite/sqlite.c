@@ -43,7 +43,7 @@ static struct sqlite_store *sqlite_of(struct store *store)
     return (struct sqlite_store *)store;
 }
 
-static bool is_forked(struct sqlite_store *sqlite, struct error *error)
+static bool is_forked(struct sqlite_store *sqlite, struct hf_error *error)
 {
     if (getpid() == sqlite->pid)
         return false;
@@ -61,7 +61,7 @@ static struct mono_time deadline_of(struct sqlite_store *sqlite, struct mono_tim
 /* ---- Readers ------------------------------------------------------------------------- */
 
 static enum hf_status reader_take(struct sqlite_store *sqlite, struct mono_time deadline,
-                                  struct sqlite_connection *ret_reader, struct error *error)
+                                  struct sqlite_connection *ret_reader, struct hf_error *error)
 {
     bool fresh = false;
     bool in_time = true;
@@ -204,7 +204,7 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection reader;
-    struct error error;
+    struct hf_error error;
     if (is_forked(sqlite, &error) ||
         reader_take(sqlite, deadline_of(sqlite, calls[0].deadline), &reader, &error) != HF_OK) {
         get_fail_all(calls, count, &error);
@@ -361,7 +361,7 @@ static size_t prepare_all(struct sqlite_store *sqlite, struct put *puts,
             files = files || put->file.fd >= 0;
         }
     }
-    struct error error;
+    struct hf_error error;
     if (!files || large_folder_sync(&sqlite->folder, &error) == HF_OK)
         return ready;
     for (size_t i = 0; i < ready; i++) {
@@ -395,7 +395,7 @@ static void put_all(struct sqlite_store *sqlite, struct put *puts, struct sqlite
 static void sqlite_put(struct store *store, struct put_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    struct error error;
+    struct hf_error error;
     if (is_forked(sqlite, &error)) {
         put_fail_all(calls, count, &error);
         return;
@@ -512,7 +512,7 @@ static void remove_all(struct sqlite_store *sqlite, struct sqlite_write *writes,
 static void sqlite_remove(struct store *store, struct delete_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    struct error error;
+    struct hf_error error;
     struct sqlite_write one;
     struct sqlite_write *writes = count == 1 ? &one : calloc(count, sizeof *writes);
     error_no_memory(&error);
@@ -554,7 +554,7 @@ static const struct store_ops sqlite_ops = {
 
 /* The user's own store: $XDG_STATE_HOME/holdfast/store.db, or ~/.local/state/holdfast/store.db.
  * Its folders are created as needed, for the user alone. */
-static enum hf_status default_path(char path[PATH_MAX], struct error *error)
+static enum hf_status default_path(char path[PATH_MAX], struct hf_error *error)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
@@ -579,7 +579,7 @@ static enum hf_status default_path(char path[PATH_MAX], struct error *error)
 }
 
 /* Makes the path absolute and creates the folder of the file, one level, if there is none. */
-static enum hf_status given_path(struct view given, char path[PATH_MAX], struct error *error)
+static enum hf_status given_path(struct view given, char path[PATH_MAX], struct hf_error *error)
 {
     char folder[PATH_MAX];
     size_t name_at = given.size;
@@ -615,7 +615,7 @@ static bool is_named(void *argument, const char *name)
     return code != SQLITE_DONE;
 }
 
-static enum hf_status open_parts(struct sqlite_store *sqlite, struct error *error)
+static enum hf_status open_parts(struct sqlite_store *sqlite, struct hf_error *error)
 {
     struct sqlite_connection writer;
     if (sqlite_database_open(&sqlite->database, &writer, error) != HF_OK)
@@ -655,7 +655,7 @@ static struct sqlite_store *store_new(struct env *env, bool durable)
 }
 
 static enum hf_status read_url(const struct url *url, bool *ret_durable, char path[PATH_MAX],
-                               struct error *error)
+                               struct hf_error *error)
 {
     static const char *const parameters[] = { "sync", NULL };
     struct view sync = url_parameter(url, "sync");
@@ -671,7 +671,7 @@ static enum hf_status read_url(const struct url *url, bool *ret_durable, char pa
 }
 
 enum hf_status sqlite_store_open(struct env *env, const struct url *url,
-                                 struct store **ret_store, struct error *error)
+                                 struct store **ret_store, struct hf_error *error)
 {
     bool durable;
     char path[PATH_MAX] = "";
