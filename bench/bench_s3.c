@@ -10,14 +10,13 @@
  * Starts its own cluster with SERVERS/ceph-up (--servers=, default tests/servers) in a new
  * folder below $TMPDIR or /tmp, and stops it. */
 #include "base/hash.h"
-#include "bench.h"
+#include "place.h"
 #include "store/s3/sign.h"
 #include "store/store.h"
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,71 +26,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BUCKET       "holdfast-test"
-#define ACCESS_KEY   "holdfast-access"
-#define SECRET_KEY   "holdfast-secret"
 #define BODY_BYTES   1024
 #define MANY         64
 #define LIST_KEYS    100000
 #define STREAM_BYTES GIB
 
-static const char *servers = "tests/servers";
-static pid_t owner; /* the process that started the cluster */
-static char folder[512];
-static char host[128];
-static char store_url[256];
-
-static double now_s(void)
+/* The gateway's host and port. */
+static const char *gateway(void)
 {
-    return (double)env_now(env_real()).us / 1e6;
-}
-
-/* ---- The cluster --------------------------------------------------------------------- */
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *walk)
-{
-    (void)st;
-    (void)flag;
-    (void)walk;
-    return remove(path);
-}
-
-static void stop_cluster(void);
-
-static void start_cluster(void)
-{
-    const char *parent = getenv("TMPDIR");
-    char path[600], endpoint[100] = "";
-    snprintf(folder, sizeof folder, "%s/holdfast-bench-XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(folder))
-        bench_die("mkdtemp: %s", strerror(errno));
-    owner = getpid();
-    atexit(stop_cluster);
-    char command[1200];
-    snprintf(command, sizeof command, "'%s/ceph-up' '%s/ceph'", servers, folder);
-    if (system(command) != 0)
-        bench_die("%s failed", command);
-    snprintf(path, sizeof path, "%s/ceph/endpoint-1", folder);
-    FILE *file = fopen(path, "r");
-    if (!file || fscanf(file, "%99s", endpoint) != 1)
-        bench_die("no endpoint in %s", path);
-    fclose(file);
-    snprintf(host, sizeof host, "%s", endpoint + strlen("http://"));
-    snprintf(store_url, sizeof store_url, "s3://" BUCKET "?endpoint=%s&etag=bare", endpoint);
-    setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY, 1);
-    setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY, 1);
-}
-
-/* At exit, so that a benchmark that dies leaves no daemons. */
-static void stop_cluster(void)
-{
-    if (getpid() != owner)
-        return;
-    char command[1200];
-    snprintf(command, sizeof command, "'%s/ceph-down' '%s/ceph'", servers, folder);
-    if (system(command) != 0)
-        fprintf(stderr, "bench: %s failed\n", command);
-    nftw(folder, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    return bench_ceph() + strlen("http://");
 }
 
 static struct store *open_store(const char *parameters)
@@ -99,7 +42,8 @@ static struct store *open_store(const char *parameters)
     char url[400];
     struct store *store;
     struct hf_error error;
-    snprintf(url, sizeof url, "%s%s", store_url, parameters);
+    snprintf(url, sizeof url, "s3://" CEPH_BUCKET "?endpoint=%s&etag=bare%s", bench_ceph(),
+             parameters);
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         bench_die("%s", error.why);
     return store;
@@ -167,24 +111,24 @@ static void bare_send(struct bare *bare, const char *method, const char *path,
     s3_date_text(env_wall(env_real()), date);
     if (memcmp(bare->day, date, S3_DAY_SIZE) != 0) {
         memcpy(bare->day, date, S3_DAY_SIZE);
-        s3_signing_key(VIEW(SECRET_KEY), view_of(bare->day), VIEW("us-east-1"), VIEW("s3"),
+        s3_signing_key(VIEW(CEPH_SECRET_KEY), view_of(bare->day), VIEW("us-east-1"), VIEW("s3"),
                        &bare->key);
     }
-    const struct s3_header headers[] = { { VIEW("host"), view_of(host) },
+    const struct s3_header headers[] = { { VIEW("host"), view_of(gateway()) },
                                          { VIEW("x-amz-content-sha256"), view_of(hash) },
                                          { VIEW("x-amz-date"), view_of(date) },
                                          { VIEW("content-md5"), view_of(md5 ? md5 : "") } };
-    const struct s3_signing signing = { view_of(method), view_of(path),     view_of(query),
-                                        headers,         md5 ? 4 : 3,       view_of(hash),
-                                        view_of(date),   VIEW("us-east-1"), VIEW("s3"),
-                                        VIEW(ACCESS_KEY) };
+    const struct s3_signing signing = {
+        view_of(method), view_of(path), view_of(query),    headers,    md5 ? 4 : 3,
+        view_of(hash),   view_of(date), VIEW("us-east-1"), VIEW("s3"), VIEW(CEPH_ACCESS_KEY)
+    };
     s3_sign(&signing, &bare->key, &authorization);
     struct curl_slist *lines = curl_slist_append(NULL, "Expect:");
     lines = add_line(lines, "x-amz-content-sha256", hash);
     lines = add_line(lines, "x-amz-date", date);
     lines = md5 ? add_line(lines, "content-md5", md5) : lines;
     lines = add_line(lines, "Authorization", buffer_text(&authorization));
-    snprintf(url, sizeof url, "http://%s%s%s%s", host, path, query[0] ? "?" : "", query);
+    snprintf(url, sizeof url, "http://%s%s%s%s", gateway(), path, query[0] ? "?" : "", query);
     curl_easy_setopt(bare->handle, CURLOPT_URL, url);
     curl_easy_setopt(bare->handle, CURLOPT_HTTPHEADER, lines);
     bare->sent = 0;
@@ -201,7 +145,7 @@ static void bare_send(struct bare *bare, const char *method, const char *path,
 static void bare_put(struct bare *bare, const char *key, struct view body)
 {
     char hash[S3_HASH_TEXT_SIZE], md5[S3_MD5_TEXT_SIZE], path[256];
-    snprintf(path, sizeof path, "/" BUCKET "/%s", key);
+    snprintf(path, sizeof path, "/" CEPH_BUCKET "/%s", key);
     s3_payload_hash(body, hash);
     s3_content_md5(body, md5);
     bare->body = body;
@@ -456,7 +400,7 @@ static double list_by_libcurl(struct bare *bare)
         snprintf(query, sizeof query,
                  "encoding-type=url&list-type=2&max-keys=1000&prefix=list%%2F%s%s",
                  after[0] ? "&start-after=" : "", after);
-        bare_send(bare, "GET", "/" BUCKET, query, S3_EMPTY_PAYLOAD, NULL);
+        bare_send(bare, "GET", "/" CEPH_BUCKET, query, S3_EMPTY_PAYLOAD, NULL);
         snprintf(after, sizeof after, "list%%2Fkey-%08u", page * LIST_PAGE_MAX - 1);
     }
     return now_s() - start;
@@ -530,7 +474,7 @@ static void stream_child(int source, int target, bool conditional)
 static int open_scratch(const char *name)
 {
     char path[600];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", bench_folder(), name);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         bench_die("%s: %s", path, strerror(errno));
@@ -571,46 +515,14 @@ static void bench_stream(struct bench *bench)
 
 /* ---- Program ------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(struct bench *bench);
-} parts[] = {
+static const struct bench_part parts[] = {
     { "stream", bench_stream }, { "put", bench_put },   { "many", bench_many },
-    { "sign", bench_sign },     { "list", bench_list },
+    { "sign", bench_sign },     { "list", bench_list }, { NULL, NULL },
 };
-
-static const char usage[] = "usage: bench_s3 [--json] [--rounds=N] [--seconds=S] "
-                            "[--servers=DIR] [PART]";
-
-static void read_arguments(struct bench *bench, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            bench->json = true;
-        else if (strncmp(argv[i], "--rounds=", 9) == 0)
-            bench->rounds = strtoul(argv[i] + 9, NULL, 10);
-        else if (strncmp(argv[i], "--seconds=", 10) == 0)
-            bench->seconds = strtod(argv[i] + 10, NULL);
-        else if (strncmp(argv[i], "--servers=", 10) == 0)
-            servers = argv[i] + 10;
-        else if (argv[i][0] != '-' && !bench->only)
-            bench->only = argv[i];
-        else
-            bench_die("%s", usage);
-    }
-    if (bench->rounds < 1 || bench->rounds > ROUNDS_MAX || !(bench->seconds > 0))
-        bench_die("%s", usage);
-}
 
 int main(int argc, char **argv)
 {
     struct bench bench = { .rounds = 7, .seconds = 2 };
-    read_arguments(&bench, argc, argv);
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    start_cluster();
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (bench_wants(&bench, parts[i].name))
-            parts[i].run(&bench);
-    bench_end(&bench);
-    return bench.missed > 0;
+    return bench_main(&bench, parts, argc, argv);
 }

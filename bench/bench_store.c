@@ -10,12 +10,11 @@
  *
  * Everything happens in a new folder below $TMPDIR or /tmp (or --dir), which is removed. */
 #include "base/prng.h"
-#include "bench.h"
+#include "place.h"
 #include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,14 +35,7 @@
 #define PROCESSES     8
 #define STREAM_BYTES  GIB
 
-static char folder[512];
-
 /* ---- Helpers ------------------------------------------------------------------------- */
-
-static double now_s(void)
-{
-    return (double)env_now(env_real()).us / 1e6;
-}
 
 static struct store *open_store(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -59,30 +51,6 @@ static struct store *open_store(const char *format, ...)
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         bench_die("%s", error.why);
     return store;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *walk)
-{
-    (void)st;
-    (void)flag;
-    (void)walk;
-    return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-    nftw(path, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
-}
-
-static void make_folder(const char *parent)
-{
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/holdfast-bench-XXXXXX",
-             parent      ? parent
-             : temporary ? temporary
-                         : "/tmp");
-    if (!mkdtemp(folder))
-        bench_die("%s: %s", folder, strerror(errno));
 }
 
 /* ---- Tasks that put over and over ---------------------------------------------------- */
@@ -282,7 +250,7 @@ static void replace_durably(int folder_fd, const char *name, const char *body)
 static double plain_measure(double seconds)
 {
     char path[600], body[BODY_BYTES];
-    snprintf(path, sizeof path, "%s/plain", folder);
+    snprintf(path, sizeof path, "%s/plain", bench_folder());
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         bench_die("%s: %s", path, strerror(errno));
     int folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -306,7 +274,7 @@ static void sqlite_round(struct sqlite_sides *sides, struct putter *putters, str
                          double seconds)
 {
     char path[600];
-    snprintf(path, sizeof path, "%s/ours.db", folder);
+    snprintf(path, sizeof path, "%s/ours.db", bench_folder());
     uint32_t commits = count_commits(path);
     double rate = putters_run(putters, TASKS, seconds);
     uint64_t done = 0;
@@ -327,10 +295,10 @@ static void bench_sqlite(struct bench *bench)
 {
     struct sqlite_sides sides = { .ours = { .count = 0 } };
     char path[600];
-    snprintf(path, sizeof path, "%s/bare.db", folder);
+    snprintf(path, sizeof path, "%s/bare.db", bench_folder());
     struct bare other;
     bare_open(&other, path);
-    struct store *store = open_store("sqlite:%s/ours.db", folder);
+    struct store *store = open_store("sqlite:%s/ours.db", bench_folder());
     struct putter *putters = putters_new(store, TASKS);
     putters_run(putters, TASKS, 0.1);
     for (size_t round = 0; round < bench->rounds; round++)
@@ -344,7 +312,8 @@ static void bench_sqlite(struct bench *bench)
     bench_figure(bench, "bare SQLite, transactions of the same size", "puts/s", &sides.same);
     bench_figure(bench, "bare SQLite, transactions of 64", "puts/s", &sides.bare);
     bench_figure(bench, "sqlite: as a part of that", "%", &sides.share);
-    bench_figure(bench, "tmp + fsync + rename + fsync of the folder", "puts/s", &sides.plain);
+    bench_figure(bench, "tmp + fsync + rename + fsync of the bench_folder()", "puts/s",
+                 &sides.plain);
     bench_ratio(bench, "sqlite: over bare SQLite in transactions of the same size", &sides.ours,
                 &sides.same, 0.8);
     bench_ratio(bench, "sqlite: over a file a put", &sides.ours, &sides.plain, 10);
@@ -495,17 +464,18 @@ static double crew_measure(crew_work *work, const char *place, unsigned cores, d
     return (double)done / seconds;
 }
 
-/* A folder for each measurement: each starts with *absent*. */
+/* A bench_folder() for each measurement: each starts with *absent*. */
 static void bench_dir(struct bench *bench)
 {
     struct series ours[2] = { { .count = 0 } }, bare[2] = { { .count = 0 } };
     char place[700];
     for (size_t round = 0; round < bench->rounds; round++)
         for (unsigned cores = 1; cores <= 2; cores++) {
-            snprintf(place, sizeof place, "dir:%s/dir-%zu-%u?sync=off", folder, round, cores);
+            snprintf(place, sizeof place, "dir:%s/dir-%zu-%u?sync=off", bench_folder(), round,
+                     cores);
             series_add(&ours[cores - 1],
                        crew_measure(put_into_store, place, cores, bench->seconds));
-            snprintf(place, sizeof place, "%s/files-%zu-%u", folder, round, cores);
+            snprintf(place, sizeof place, "%s/files-%zu-%u", bench_folder(), round, cores);
             series_add(&bare[cores - 1],
                        crew_measure(put_into_files, place, cores, bench->seconds));
         }
@@ -522,7 +492,7 @@ static void bench_contend(struct bench *bench)
     struct series rates = { .count = 0 };
     char url[700];
     for (size_t round = 0; round < bench->rounds; round++) {
-        snprintf(url, sizeof url, "sqlite:%s/contend-%zu.db", folder, round);
+        snprintf(url, sizeof url, "sqlite:%s/contend-%zu.db", bench_folder(), round);
         series_add(&rates, crew_measure(put_into_store, url, 2, bench->seconds));
     }
     bench_figure(bench, "sqlite: 8 processes of 1 task on one file", "puts/s", &rates);
@@ -581,8 +551,8 @@ static _Noreturn void stream_child(const char *url, const char *source, const ch
 static double stream_measure(const char *url, double *ret_seconds)
 {
     char source[600], target[600];
-    snprintf(source, sizeof source, "%s/source", folder);
-    snprintf(target, sizeof target, "%s/target", folder);
+    snprintf(source, sizeof source, "%s/source", bench_folder());
+    snprintf(target, sizeof target, "%s/target", bench_folder());
     double start = now_s();
     pid_t pid = fork();
     if (pid < 0)
@@ -605,14 +575,14 @@ static double stream_measure(const char *url, double *ret_seconds)
 static void bench_stream(struct bench *bench)
 {
     char source[600];
-    snprintf(source, sizeof source, "%s/source", folder);
+    snprintf(source, sizeof source, "%s/source", bench_folder());
     write_source(source, STREAM_BYTES);
     static const char *const kinds[] = { "dir", "sqlite" };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct series memory = { .count = 0 }, rate = memory;
         char url[700], name[100];
         double seconds;
-        snprintf(url, sizeof url, "%s:%s/stream-%s", kinds[i], folder, kinds[i]);
+        snprintf(url, sizeof url, "%s:%s/stream-%s", kinds[i], bench_folder(), kinds[i]);
         series_add(&memory, stream_measure(url, &seconds));
         series_add(&rate, 2.0 * (double)(STREAM_BYTES / MIB) / seconds);
         snprintf(name, sizeof name, "%s: put_file and get_file of 1 GiB", kinds[i]);
@@ -626,50 +596,15 @@ static void bench_stream(struct bench *bench)
 
 /* ---- Program ------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(struct bench *bench);
-} parts[] = {
+static const struct bench_part parts[] = {
     { "sqlite", bench_sqlite }, { "contend", bench_contend }, { "mem", bench_mem },
-    { "dir", bench_dir },       { "stream", bench_stream },
+    { "dir", bench_dir },       { "stream", bench_stream },   { NULL, NULL },
 };
-
-static const char usage[] =
-    "usage: bench_store [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [PART]\n"
-    "PART is sqlite, contend, mem, dir or stream; without it all are run\n";
-
-static const char *read_arguments(struct bench *bench, int argc, char **argv)
-{
-    const char *parent = NULL;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            bench->json = true;
-        else if (strncmp(argv[i], "--rounds=", 9) == 0)
-            bench->rounds = strtoul(argv[i] + 9, NULL, 10);
-        else if (strncmp(argv[i], "--seconds=", 10) == 0)
-            bench->seconds = strtod(argv[i] + 10, NULL);
-        else if (strncmp(argv[i], "--dir=", 6) == 0)
-            parent = argv[i] + 6;
-        else if (argv[i][0] != '-' && !bench->only)
-            bench->only = argv[i];
-        else
-            bench_die("%s", usage);
-    }
-    if (bench->rounds < 1 || bench->rounds > ROUNDS_MAX || !(bench->seconds > 0))
-        bench_die("%s", usage);
-    return parent;
-}
 
 int main(int argc, char **argv)
 {
+    struct bench bench = { .rounds = 5, .seconds = 2 };
     if (argc == 5 && strcmp(argv[1], "--stream-child") == 0)
         stream_child(argv[2], argv[3], argv[4]);
-    struct bench bench = { .rounds = 5, .seconds = 2 };
-    make_folder(read_arguments(&bench, argc, argv));
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (bench_wants(&bench, parts[i].name))
-            parts[i].run(&bench);
-    remove_tree(folder);
-    bench_end(&bench);
-    return bench.missed > 0;
+    return bench_main(&bench, parts, argc, argv);
 }

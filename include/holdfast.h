@@ -217,6 +217,10 @@ HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *con
 /* Gives back what is still held, in the background. NULL is fine. */
 HF_API void hf_lock_free(struct hf_lock *lock);
 
+/* Frees the handle and leaves a lease that it holds as it stands, for whoever has its text
+ * (hf_lock_text): from now on nobody renews it but they. NULL is fine. */
+HF_API void hf_lock_detach(struct hf_lock *lock);
+
 #define HF_WAIT_FOREVER INT64_MAX
 
 /* Acquires, waiting in line for up to wait_ms; 0: only if it is free at once.

@@ -174,6 +174,8 @@ struct request_text request_text(const struct request *request)
     const struct view none = VIEW("");
     struct view name = none, etag = none;
     const char *verb = "", *condition = "";
+    if (world_trace(request->net->world)->mode == TRACE_OFF)
+        return (struct request_text){ "" }; /* nobody reads it, and it takes its time */
     switch (request->kind) {
     case REQUEST_GET:
         verb = "get";

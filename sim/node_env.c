@@ -75,14 +75,16 @@ static void wake_any(struct world *world, struct wait_queue *queue)
 static struct mono_time sim_now(struct env *env)
 {
     struct node *node = node_of_env(env);
-    world_step(node->world); /* a loop that only looks at the clock must end too */
+    if (!node->world->looking)
+        world_step(node->world); /* a loop that only looks at the clock must end too */
     return node_moment(node, node->world->now_us);
 }
 
 static struct wall_time sim_wall(struct env *env)
 {
     struct node *node = node_of_env(env);
-    world_step(node->world);
+    if (!node->world->looking)
+        world_step(node->world);
     return (struct wall_time){ node_moment(node, node->world->now_us).us +
                                node->machine->wall_off_us };
 }
@@ -191,6 +193,8 @@ static void give(struct world *world, struct sim_mutex *mutex)
 static void sim_mutex_lock(struct env_mutex *mutex)
 {
     struct world *world = world_of_mutex(mutex);
+    if (world->looking)
+        return;
     world_maybe_switch(world);
     take(world, mutex_of(mutex));
 }
@@ -198,6 +202,8 @@ static void sim_mutex_lock(struct env_mutex *mutex)
 static void sim_mutex_unlock(struct env_mutex *mutex)
 {
     struct world *world = world_of_mutex(mutex);
+    if (world->looking)
+        return;
     give(world, mutex_of(mutex));
     world_maybe_switch(world);
 }
@@ -254,6 +260,8 @@ static bool sim_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
 static void sim_cond_signal(struct env_cond *cond)
 {
     struct world *world = node_of_env(cond->env)->world;
+    if (world->looking)
+        return;
     wake_any(world, &cond_of(cond)->waiting);
     world_maybe_switch(world);
 }
@@ -261,6 +269,8 @@ static void sim_cond_signal(struct env_cond *cond)
 static void sim_cond_broadcast(struct env_cond *cond)
 {
     struct world *world = node_of_env(cond->env)->world;
+    if (world->looking)
+        return;
     while (cond_of(cond)->waiting.count > 0)
         wake_any(world, &cond_of(cond)->waiting);
     world_maybe_switch(world);

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
-const struct workload *const workloads[] = { &workload_counter, &workload_race, NULL };
+const struct workload *const workloads[] = {
+    &workload_counter, &workload_race,   &workload_doc,    &workload_locks,
+    &workload_ranges,  &workload_epochs, &workload_fenced, NULL,
+};
 
 const struct workload *workload_find(struct view name)
 {
@@ -71,10 +74,11 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     struct run run = { .options = options, .world = world_new(&world_options) };
     struct prng prng = world_stream(run.world, STREAM_PLAN);
     struct net_options net_options = draw_net_options(options, &prng);
+    struct chaos_plan plan = options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
+    if (options->workload->tune)
+        options->workload->tune(&run, &net_options, &plan);
     run.net = net_new(run.world, &net_options);
     add_nodes(&run, net_options.bucket.clock);
-
-    struct chaos_plan plan = options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
     run.calm_us = plan.until.us;
     struct chaos *chaos = chaos_new(run.world, run.net, &plan);
     void *state = options->workload->start(&run);

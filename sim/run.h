@@ -36,6 +36,8 @@ struct run {
 struct workload {
     const char *name;
     const char *about;
+    /* May be NULL. Makes the plans that were drawn for this seed its own. */
+    void (*tune)(struct run *run, struct net_options *net, struct chaos_plan *chaos);
     /* Makes the state, adds watches and boots the nodes. */
     void *(*start)(struct run *run);
     /* After the run: world_fail for what must not be. */
@@ -44,7 +46,12 @@ struct workload {
 };
 
 extern const struct workload workload_counter;
+extern const struct workload workload_doc;
+extern const struct workload workload_epochs;
+extern const struct workload workload_locks;
 extern const struct workload workload_race;
+extern const struct workload workload_fenced;
+extern const struct workload workload_ranges;
 
 /* All workloads, NULL at the end. */
 extern const struct workload *const workloads[];

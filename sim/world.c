@@ -34,6 +34,18 @@ void world_free(struct world *world)
     free(world);
 }
 
+void world_begin_look(struct world *world)
+{
+    check(!world->looking);
+    world->looking = true;
+}
+
+void world_end_look(struct world *world)
+{
+    check(world->looking);
+    world->looking = false;
+}
+
 int64_t world_now_us(const struct world *world)
 {
     return world->now_us;

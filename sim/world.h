@@ -78,6 +78,13 @@ __attribute__((format(printf, 2, 3))) void world_fail(struct world *world, const
                                                       ...);
 
 int64_t world_now_us(const struct world *world);
+
+/* Between these two, calls of any node's env neither give way nor block nor count, and mutexes
+ * are not looked at: so that a judge may ask code under test, of a node that stands still, what
+ * it would say at this very moment. What is asked must not wait, nor change anything. */
+void world_begin_look(struct world *world);
+void world_end_look(struct world *world);
+
 uint64_t world_steps(const struct world *world);
 struct trace *world_trace(struct world *world);
 

@@ -82,6 +82,7 @@ struct world {
     size_t node_count;
     struct machine *machines[NODES_MAX];
     size_t machine_count;
+    bool looking; /* a judge asks: see world_begin_look */
     bool failed;
     char failure[WORLD_FAILURE_MAX];
 };

@@ -266,6 +266,27 @@ static void bytes_that_are_no_text_are_replaced(void **state)
     buffer_release(&written);
 }
 
+static void what_was_read_before_is_taken_whole(void **state)
+{
+    (void)state;
+    struct json_reader reader = json_read(VIEW("[ {\"a\":1}, {\"a\":12} ,{\"a\":1}]"));
+    struct view raw;
+    assert_false(json_take_same(&reader, VIEW("{\"a\":1}")));
+    assert_true(json_enter_array(&reader) && json_next_element(&reader));
+    assert_true(json_take_same(&reader, VIEW("{\"a\":1}")));
+    assert_true(json_next_element(&reader));
+    assert_false(json_take_same(&reader, VIEW("{\"a\":1}")));
+    assert_true(json_skip(&reader, &raw) && view_equal(raw, VIEW("{\"a\":12}")));
+    assert_true(json_next_element(&reader));
+    /* Longer than all that is left. */
+    assert_false(json_take_same(&reader, VIEW("{\"a\":1}] ")));
+    assert_true(json_take_same(&reader, VIEW("{\"a\":1}")));
+    assert_false(json_next_element(&reader));
+    assert_true(json_end(&reader));
+    json_fail(&reader, "a mistake");
+    assert_false(json_take_same(&reader, VIEW("")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +298,8 @@ int main(void)
         IT("a mistake ends every loop and leaves outputs alone", a_mistake_ends_every_loop),
         IT("values of the wrong type or out of bounds are refused", wrong_types_are_refused),
         IT("random texts are judged as jansson judges them", random_texts_are_judged_alike),
+        IT("what was read before is taken whole when it stands there again",
+           what_was_read_before_is_taken_whole),
         IT("strings survive writing and reading, ours and jansson's",
            strings_survive_the_round_trip),
         IT("bytes that are no text are replaced when written",

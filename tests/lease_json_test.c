@@ -181,6 +181,36 @@ static void unknown_members_survive(void **state)
     table_free(table);
 }
 
+/* Another version of us may have settings that we do not know; and what means something in one
+ * who waits may be a stranger's member in a lease. */
+static void unknown_settings_and_members_of_leases_survive(void **state)
+{
+    (void)state;
+    struct lease_table *table = decoded(
+        "{\"format\":\"" TABLE_FORMAT
+        "\",\"next_token\":9,\"settings\":{\"hue\":[1,\"\\u0041\"],"
+        "\"margin_ms\":70,\"more\":{\"a\":null}},\"leases\":{\"a-1\":{\"lease_id\":\"a-1\","
+        "\"scopes\":[\"named:x\"],\"token\":3,\"ttl_ms\":60000,\"poll_ms\":\"theirs\"}}}");
+    struct table_op op;
+    assert_status(HF_OK, kit_do(table, &op, kit_at(1), TABLE_RENEW, "a-1", 3), &op.error);
+    table = kit_reload_afresh(kit_reload(table, 2), 3);
+    json_t *tree = tree_of(table);
+    json_t *settings = json_object_get(tree, "settings");
+    json_t *hue = json_loads("[1,\"A\"]", 0, NULL), *more = json_loads("{\"a\":null}", 0, NULL);
+    assert_true(json_equal(json_object_get(settings, "hue"), hue));
+    assert_true(json_equal(json_object_get(settings, "more"), more));
+    assert_int_equal(json_integer_value(json_object_get(settings, "margin_ms")), 70);
+    assert_int_equal(table->settings.margin.us, 70000);
+    json_t *lease = json_object_get(json_object_get(tree, "leases"), "a-1");
+    assert_string_equal(json_string_value(json_object_get(lease, "poll_ms")), "theirs");
+    assert_int_equal(json_integer_value(json_object_get(lease, "token")), 3);
+    assert_int_equal(kit_lease(table, "a-1")->status, LEASE_ACTIVE);
+    json_decref(hue);
+    json_decref(more);
+    json_decref(tree);
+    table_free(table);
+}
+
 /* ---- Our own ------------------------------------------------------------------------- */
 
 static const char *const scope_texts[] = {
@@ -676,6 +706,8 @@ int main(void)
         IT("other spellings of plain files are read", other_spellings_of_plain_files_are_read),
         IT("members that we do not know survive, of the table and of a changed lease",
            unknown_members_survive),
+        IT("settings that we do not know survive, and members of others' leases",
+           unknown_settings_and_members_of_leases_survive),
         IT("random tables survive the round trip", random_tables_survive_the_round_trip),
         IT("settings are kept in the document", settings_are_kept),
         IT("what is no table is corrupt", what_is_no_table_is_corrupt),

@@ -1,6 +1,6 @@
-/* lease_model_test.c: the table against models that know nothing of how it works: a million
- * ranges against an array of bytes, and a random walk of several clients, with lost replies and
- * clocks that disagree, against a list of who may hold what and who waits before whom. */
+/* lease_model_test.c: the table against a model that knows nothing of how it works: a random walk
+ * of several clients, with lost replies and clocks that disagree, against a list of who may hold
+ * what and who waits before whom. Also how long a change of a large table takes. */
 #include "base/prng.h"
 #include "lease_kit.h"
 #include "test.h"
@@ -16,129 +16,6 @@ static double cpu_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* ---- A million ranges ---------------------------------------------------------------- */
-
-#define RANGE_OPERATIONS 1000000
-#define BYTES            96 /* and one more, which stands for all beyond */
-#define HOLD_MAX         24
-
-struct bytes {
-    unsigned readers[BYTES + 1];
-    bool writer[BYTES + 1];
-};
-
-struct held {
-    char id[24];
-    uint64_t token;
-    size_t start, end;
-    bool shared;
-};
-
-static bool bytes_are_free(const struct bytes *bytes, const struct held *wish)
-{
-    for (size_t i = wish->start; i < wish->end; i++)
-        if (bytes->writer[i] || (!wish->shared && bytes->readers[i] > 0))
-            return false;
-    return true;
-}
-
-static void bytes_mark(struct bytes *bytes, const struct held *held, bool take)
-{
-    for (size_t i = held->start; i < held->end; i++) {
-        if (held->shared)
-            bytes->readers[i] += take ? 1u : -1u;
-        else
-            bytes->writer[i] = take;
-    }
-}
-
-/* A range, one that goes to the end, or the whole inode. */
-static struct scope draw_range(struct prng *prng, struct held *ret)
-{
-    struct scope scope = { .kind = SCOPE_RANGE, .inode = 7 };
-    uint64_t kind = prng_below(prng, 20);
-    ret->shared = prng_below(prng, 2);
-    ret->start = (size_t)prng_below(prng, BYTES);
-    ret->end = ret->start + 1 + (size_t)prng_below(prng, 12);
-    if (ret->end > BYTES || kind < 2)
-        ret->end = BYTES + 1;
-    if (kind == 0) {
-        ret->start = 0;
-        scope.kind = SCOPE_INODE;
-        return scope;
-    }
-    scope.start = ret->start;
-    scope.end = ret->end > BYTES ? SCOPE_END : ret->end;
-    return scope;
-}
-
-static void try_range(struct lease_table *table, struct prng *prng, struct bytes *bytes,
-                      struct held *held, size_t *count, uint64_t *last_token, int number)
-{
-    struct held wish = { .shared = false };
-    struct scope scope = draw_range(prng, &wish);
-    snprintf(wish.id, sizeof wish.id, "s-%d", number);
-    struct lease wanted = { .id = view_of(wish.id),
-                            .session = VIEW("s"),
-                            .scopes = &scope,
-                            .scope_count = 1,
-                            .ttl = SPAN_S(3600),
-                            .holder = VIEW("h"),
-                            .mode = wish.shared ? LEASE_SHARED : LEASE_EXCLUSIVE };
-    struct table_op op = { .kind = TABLE_ACQUIRE, .wanted = &wanted };
-    struct evidence evidence = kit_at(0);
-    enum hf_status status = table_apply(table, &op, &evidence);
-    bool expected = bytes_are_free(bytes, &wish);
-    if (status != (expected ? HF_OK : HF_HELD))
-        fail_msg("operation %d: %s", number, hf_status_name(status));
-    if (!expected)
-        return;
-    assert_true(op.granted > *last_token);
-    *last_token = wish.token = op.granted;
-    bytes_mark(bytes, &wish, true);
-    held[(*count)++] = wish;
-}
-
-static void ranges_follow_the_bytes(void **state)
-{
-    (void)state;
-    struct prng prng = prng_seeded(17);
-    struct lease_table *table = kit_table();
-    struct bytes bytes = { .readers = { 0 } };
-    struct held held[HOLD_MAX];
-    size_t count = 0, granted = 0;
-    uint64_t last_token = 0;
-    double began = cpu_seconds();
-    for (int i = 0; i < RANGE_OPERATIONS; i++) {
-        if (count < HOLD_MAX && (count == 0 || prng_below(&prng, 100) < 60)) {
-            size_t before = count;
-            try_range(table, &prng, &bytes, held, &count, &last_token, i);
-            granted += count - before;
-        } else {
-            struct held gone = held[prng_below(&prng, count)];
-            struct table_op op;
-            assert_status(HF_OK,
-                          kit_do(table, &op, kit_at(0), TABLE_RELEASE, gone.id, gone.token),
-                          &op.error);
-            bytes_mark(&bytes, &gone, false);
-            for (size_t k = 0; k < count; k++)
-                if (held[k].token == gone.token)
-                    held[k] = held[count - 1];
-            count--;
-        }
-        if (i % 16 == 0)
-            table_check(table);
-        if (i % 500 == 0)
-            table = kit_reload(table, 0);
-        assert_int_equal(kit_active(table), count);
-    }
-    double seconds = cpu_seconds() - began;
-    print_message("# %d operations on ranges, %zu granted: %.0f a second\n", RANGE_OPERATIONS,
-                  granted, RANGE_OPERATIONS / seconds);
-    assert_true(granted > RANGE_OPERATIONS / 10);
-    table_free(table);
 }
 
 /* ---- The random walk ----------------------------------------------------------------- */
@@ -556,9 +433,23 @@ static void clients_walk_at_random(void **state)
 
 /* ---- How long a change takes --------------------------------------------------------- */
 
-/* The bar of the project is 100 us; what is asserted leaves room for slow machines. */
-#define CHANGE_US_MAX 1000.0
-#define CHANGES       500
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+/* The bars of the project, which bench_lease holds as they are; what is asserted leaves room for
+ * a slow or busy machine. A sanitizer is no machine to measure on. */
+#define CHANGE_US_MAX    (3 * 100.0)
+#define HAND_OVER_US_MAX (3 * 150.0)
+#define CHANGES          500
 
 static void one_lease_of_a_thousand_is_changed_quickly(void **state)
 {
@@ -583,30 +474,70 @@ static void one_lease_of_a_thousand_is_changed_quickly(void **state)
         assert_true(table_encode(table, VIEW("n"), &text));
     }
     double us = (cpu_seconds() - began) * 1e6 / CHANGES;
-    began = cpu_seconds();
-    struct lease_table *again = NULL;
-    struct hf_error error;
-    assert_status(
-        HF_OK, table_decode(buffer_view(&text), (struct mono_time){ 0 }, table, &again, &error),
-        &error);
-    double load_us = (cpu_seconds() - began) * 1e6;
-    print_message("# one lease of %d changed and the table encoded (%zu bytes): %.1f us; "
-                  "decoded: %.0f us\n",
-                  TABLE_LEASES_MAX, text.size, us, load_us);
-    assert_true(us <= CHANGE_US_MAX);
+    print_message("# one lease of %d changed and the table encoded (%zu bytes): %.1f us\n",
+                  TABLE_LEASES_MAX, text.size, us);
+    assert_true(SANITIZED || us <= CHANGE_US_MAX);
     buffer_release(&text);
     table_free(table);
-    table_free(again);
+}
+
+#define QUEUE 512
+
+/* Two processes in turn read what the other wrote, hand over, and write. */
+static void a_long_queue_moves_quickly(void **state)
+{
+    (void)state;
+    struct lease_table *bodies[2] = { kit_table(), NULL };
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    struct table_op op;
+    char id[48], next[48];
+    uint64_t token = 0;
+    for (int i = 0; i <= QUEUE; i++) {
+        snprintf(id, sizeof id, "%032d-%d", i % 8, i);
+        struct wish wish = { .id = id, .scopes = "named:deploy", .wait = true };
+        assert_status(HF_OK, kit_acquire(bodies[0], &op, kit_at(0), wish), &op.error);
+        token = i ? token : op.granted;
+    }
+    assert_true(table_encode(bodies[0], VIEW("n"), &text));
+    double began = cpu_seconds();
+    for (int i = 0; i < CHANGES; i++) {
+        struct lease_table *previous = bodies[i % 2], *table = NULL;
+        struct hf_error error;
+        assert_status(HF_OK,
+                      table_decode(buffer_view(&text), (struct mono_time){ 0 }, previous,
+                                   &table, &error),
+                      &error);
+        table_free(previous);
+        bodies[i % 2] = table;
+        snprintf(id, sizeof id, "%032d-%d", i % 8, i);
+        snprintf(next, sizeof next, "%032d-%d", (i + 1) % 8, i + 1);
+        assert_status(HF_OK, kit_do(table, &op, kit_at(0), TABLE_RELEASE, id, token),
+                      &op.error);
+        assert_status(HF_OK, kit_do(table, &op, kit_at(0), TABLE_CLAIM, next, 0), &op.error);
+        token = op.granted;
+        snprintf(id, sizeof id, "%032d-%d", i % 8, QUEUE + 1 + i);
+        struct wish wish = { .id = id, .scopes = "named:deploy", .wait = true };
+        assert_status(HF_OK, kit_acquire(table, &op, kit_at(0), wish), &op.error);
+        buffer_clear(&text);
+        assert_true(table_encode(table, VIEW("n"), &text));
+    }
+    double us = (cpu_seconds() - began) * 1e6 / CHANGES;
+    print_message("# a table of %d waiters (%zu bytes) read, changed and written: %.1f us\n",
+                  QUEUE, text.size, us);
+    assert_true(SANITIZED || us <= HAND_OVER_US_MAX);
+    buffer_release(&text);
+    table_free(bodies[0]);
+    table_free(bodies[1]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IT("a million operations on ranges follow an array of bytes", ranges_follow_the_bytes),
         IT("clients that walk at random never hold at once, and wait in order",
            clients_walk_at_random),
         IT("one lease of a thousand is changed quickly",
            one_lease_of_a_thousand_is_changed_quickly),
+        IT("a queue of 512 is read, moved on and written quickly", a_long_queue_moves_quickly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

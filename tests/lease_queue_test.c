@@ -335,6 +335,52 @@ static void a_newcomer_that_finds_it_over_makes_room_too(void **state)
     table_free(table);
 }
 
+/* As operations of one process are written together: one finds the holder dead, the other, which
+ * was next, has the lock in the same write. */
+static void scavenge_and_claim_grant_in_one_go(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    grant(table, 0, X("a-1"));
+    join(table, 0, X("b-1"));
+    join(table, 0, X("c-1"));
+    table = kit_reload(table, 1);
+    struct evidence evidence = kit_at(15000);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_SCAVENGE, "", 0), HF_OK);
+    assert_true(op.changed);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_CLAIM, "c-1", 0), HF_OK);
+    assert_int_equal(op.outcome, TABLE_QUEUED);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_CLAIM, "b-1", 0), HF_OK);
+    assert_int_equal(op.outcome, TABLE_GRANTED);
+    assert_int_equal(op.expires.us, evidence.latest.us + 10000000);
+    table_check(table);
+    table = kit_reload_afresh(table, 15001);
+    assert_int_equal(kit_lease(table, "b-1")->status, LEASE_ACTIVE);
+    assert_int_equal(kit_lease(table, "a-1")->status, LEASE_EXPIRED);
+    assert_false(reserved(table, "c-1"));
+    table_free(table);
+}
+
+/* The same where not a lease but a turn has to go first. */
+static void scavenge_passes_a_missed_turn_on_in_one_go(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    uint64_t token = grant(table, 0, X("a-1"));
+    join(table, 0, X("b-1"));
+    join(table, 0, X("c-1"));
+    release(table, 1000, "a-1", token);
+    struct evidence evidence = kit_at(3001);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_SCAVENGE, "", 0), HF_OK);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_CLAIM, "c-1", 0), HF_OK);
+    assert_int_equal(op.outcome, TABLE_GRANTED);
+    assert_int_equal(kit_do(table, &op, evidence, TABLE_CLAIM, "b-1", 0), HF_LOST);
+    table_check(table);
+    table_free(table);
+}
+
 static void cancel_leaves_or_gives_back(void **state)
 {
     (void)state;
@@ -506,6 +552,42 @@ static void work_is_done_once_a_period(void **state)
     table_free(table);
 }
 
+/* Only the same work is done when it is done: not a part of it, not more; and whether it was
+ * shared makes no difference. */
+static void done_means_the_same_was_done(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *done, *wanted;
+        enum lease_mode mode;
+        bool same;
+    } rows[] = {
+        { "named:x", "named:x", LEASE_SHARED, true },
+        { "tree:/a", "path:/a/b", LEASE_EXCLUSIVE, false },
+        { "tree:/a", "tree:/a", LEASE_EXCLUSIVE, true },
+        { "tree:/a", "path:/a", LEASE_EXCLUSIVE, false },
+        { "chunk:1 chunk:2", "chunk:2 chunk:1", LEASE_EXCLUSIVE, true },
+        { "chunk:1 chunk:2", "chunk:1", LEASE_EXCLUSIVE, false },
+        { "chunk:1", "chunk:1 chunk:2", LEASE_EXCLUSIVE, false },
+        { "chunk:1 chunk:2", "chunk:2 chunk:2", LEASE_EXCLUSIVE, false },
+        { "chunk:2 chunk:2", "chunk:1 chunk:2", LEASE_EXCLUSIVE, false },
+        { "range:7:0-10", "range:7:0-20", LEASE_EXCLUSIVE, false },
+        { "pin:1", "pin:1", LEASE_EXCLUSIVE, true },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct lease_table *table = kit_table();
+        struct table_op op;
+        struct wish wish = { .id = "a-1", .scopes = rows[i].done, .mode = rows[i].mode };
+        uint64_t token = grant(table, 0, wish);
+        assert_int_equal(kit_do(table, &op, kit_at(1), TABLE_COMPLETE, "a-1", token), HF_OK);
+        wish = (struct wish){ .id = "b-1", .scopes = rows[i].wanted, .mode = rows[i].mode };
+        wish.once_per = SPAN_S(3600);
+        if (kit_acquire(table, &op, kit_at(2), wish) != (rows[i].same ? HF_ALREADY : HF_OK))
+            fail_msg("%s done, %s wanted", rows[i].done, rows[i].wanted);
+        table_free(table);
+    }
+}
+
 static void failed_work_is_not_done(void **state)
 {
     (void)state;
@@ -665,6 +747,10 @@ int main(void)
            whoever_makes_room_says_for_whom),
         IT("a newcomer that finds a lease over makes room for who waits",
            a_newcomer_that_finds_it_over_makes_room_too),
+        IT("scavenge and claim in one write grant in one go",
+           scavenge_and_claim_grant_in_one_go),
+        IT("scavenge passes a missed turn on to a claim in the same write",
+           scavenge_passes_a_missed_turn_on_in_one_go),
         IT("cancel leaves the queue, or gives back what was granted",
            cancel_leaves_or_gives_back),
         IT("a claim without a place in the queue is lost", a_place_that_is_gone_is_lost),
@@ -676,6 +762,7 @@ int main(void)
         IT("turns missed in a row name twice as many, until one claims",
            turns_missed_in_a_row_name_twice_as_many),
         IT("work is done once a period", work_is_done_once_a_period),
+        IT("done means that the same was done", done_means_the_same_was_done),
         IT("failed work was not done", failed_work_is_not_done),
         IT("who waited for work that is done need not do it",
            who_waited_for_work_that_is_done_need_not_do_it),

@@ -240,6 +240,38 @@ static void numbers_and_scopes_out_of_bounds_are_refused(void **state)
     assert_granted_whole_or_refused(&wanted, "a note that means more");
 }
 
+/* A note stands deep inside a table, which must still be read. */
+static void a_note_that_is_too_deep_is_refused(void **state)
+{
+    (void)state;
+    bool taken = false, refused = false;
+    for (size_t depth = 1; depth <= 40; depth++) {
+        char note[96];
+        memset(note, '[', depth);
+        memset(note + depth, ']', depth);
+        struct scope scope = { .kind = SCOPE_NAMED, .name = VIEW("x") };
+        struct lease wanted = { .id = VIEW("a-1"),
+                                .session = VIEW("a"),
+                                .scopes = &scope,
+                                .scope_count = 1,
+                                .ttl = SPAN_S(1),
+                                .note = { note, 2 * depth } };
+        assert_granted_whole_or_refused(&wanted, "a deep note");
+        struct lease_table *table = kit_table();
+        uint64_t token = grant(table, 0, "a-1", "named:x");
+        struct evidence evidence = kit_at(1);
+        struct table_op op = {
+            .kind = TABLE_COMPLETE, .id = VIEW("a-1"), .token = token, .note = wanted.note
+        };
+        enum hf_status status = table_apply(table, &op, &evidence);
+        assert_true(status == HF_OK || status == HF_INVALID);
+        taken = taken || status == HF_OK;
+        refused = refused || status == HF_INVALID;
+        table_free(kit_reload_afresh(table, 2));
+    }
+    assert_true(taken && refused);
+}
+
 static void an_acquire_without_scopes_is_no_barrier(void **state)
 {
     (void)state;
@@ -703,6 +735,8 @@ int main(void)
            whatever_is_granted_can_be_read_back),
         IT("numbers and scopes out of bounds are refused",
            numbers_and_scopes_out_of_bounds_are_refused),
+        IT("a note too deep for a table to be read is refused",
+           a_note_that_is_too_deep_is_refused),
         IT("an acquire without scopes is no barrier", an_acquire_without_scopes_is_no_barrier),
         IT("renew prolongs and keeps the token", renew_prolongs),
         IT("a renew repeated after a lost reply finds its own attempt",

@@ -2,6 +2,6 @@
 # c-files.sh: the names of all C files of the tree, one a line.
 set -eu
 cd "$(dirname "$0")/.."
-for folder in include src sim tests fuzz bench; do
+for folder in include src sim tests fuzz bench examples; do
 	[ ! -d "$folder" ] || find "$folder" -name node_modules -prune -o -name '*.[ch]' -print
 done | sort

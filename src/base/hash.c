@@ -2,7 +2,9 @@
 
 #include "base/check.h"
 
+#include <assert.h>
 #include <openssl/sha.h>
+#define XXH_STATIC_LINKING_ONLY /* the size of its state, which no call of ours depends on */
 #include <xxhash.h>
 
 #if defined(__aarch64__)
@@ -13,6 +15,27 @@
 uint64_t hash_xxh3(struct view bytes)
 {
     return XXH3_64bits(bytes.data, bytes.size);
+}
+
+static_assert(sizeof(struct hash_stream) == sizeof(XXH3_state_t), "room for the state");
+static_assert(_Alignof(struct hash_stream) >= _Alignof(XXH3_state_t), "aligned as it must be");
+
+void hash_stream_init(struct hash_stream *stream)
+{
+    *stream = (struct hash_stream){ { 0 } };
+    check(XXH3_64bits_reset((XXH3_state_t *)(void *)stream) == XXH_OK);
+}
+
+void hash_stream_add(struct hash_stream *stream, struct view bytes)
+{
+    if (bytes.size > 0)
+        check(XXH3_64bits_update((XXH3_state_t *)(void *)stream, bytes.data, bytes.size) ==
+              XXH_OK);
+}
+
+uint64_t hash_stream_xxh3(const struct hash_stream *stream)
+{
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)stream);
 }
 
 void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])

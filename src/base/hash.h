@@ -9,6 +9,14 @@
 
 uint64_t hash_xxh3(struct view bytes);
 
+/* The same of bytes that come in pieces. */
+struct hash_stream {
+    _Alignas(64) unsigned char state[576];
+};
+void hash_stream_init(struct hash_stream *stream);
+void hash_stream_add(struct hash_stream *stream, struct view bytes);
+uint64_t hash_stream_xxh3(const struct hash_stream *stream);
+
 /* CRC32C (Castagnoli). Start with 0 and pass the last result to go on. */
 uint32_t crc32c(uint32_t crc, struct view bytes);
 

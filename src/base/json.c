@@ -402,6 +402,15 @@ bool json_skip(struct json_reader *reader, struct view *ret_raw)
     return good;
 }
 
+bool json_take_same(struct json_reader *reader, struct view known)
+{
+    skip_space(reader);
+    if (reader->why || !view_starts_with(view_from(reader->text, reader->at), known))
+        return false;
+    reader->at += known.size;
+    return true;
+}
+
 bool json_end(struct json_reader *reader)
 {
     skip_space(reader);

@@ -85,6 +85,10 @@ bool json_take_bool(struct json_reader *reader, bool *ret_value);
 /* Any value, checked, as it stands. */
 bool json_skip(struct json_reader *reader, struct view *ret_raw);
 
+/* Takes the next value if it stands there byte for byte like this object, array or string, which
+ * was read before; else takes nothing, and returns false without calling it a mistake. */
+bool json_take_same(struct json_reader *reader, struct view known);
+
 /* True when all was well and nothing follows. */
 bool json_end(struct json_reader *reader);
 

@@ -23,6 +23,12 @@
 #define LAYOUT_META_FOLDER       "/meta/"
 #define LAYOUT_INODE_FOLDER      "/inode/"
 #define LAYOUT_PATHS             "/paths.json"
+#define LAYOUT_CHUNK_FOLDER      "metadata/"
+#define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
+
+/* A fenced object: its fence stands under its key, larger bodies beside it under
+ * <key> LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
+#define LAYOUT_BODY_FOLDER ".hf/"
 
 #endif

@@ -31,9 +31,16 @@ struct option_spec {
     const char *summary;
 };
 
-enum argument_count { ARGUMENT_ONE, ARGUMENT_OPTIONAL, ARGUMENT_MANY, ARGUMENT_ANY };
+enum argument_count {
+    ARGUMENT_ONE,
+    ARGUMENT_OPTIONAL,
+    ARGUMENT_MANY,
+    ARGUMENT_ANY,
+    ARGUMENT_COMMAND,
+};
 
-/* The last argument of a command may be given many times (at least once) or any number. */
+/* The last argument of a command may be given many times (at least once) or any number; or be a
+ * command line of another program, whose words are not looked at from the first on. */
 struct argument_spec {
     const char *name; /* NULL ends a list */
     enum argument_count count;
@@ -42,8 +49,8 @@ struct argument_spec {
 };
 
 /* A line that works as it stands in a folder with a file `report.csv`, on a store with objects
- * `reports/today.csv` and `reports/old.csv`; $ETAG is that of the first. A test runs them all.
- */
+ * `reports/today.csv` and `reports/old.csv` ($ETAG is that of the first), and under the lock
+ * `deploy`, which is held ($HOLDFAST_LEASE), a fenced one, `state.csv`. A test runs them all. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
@@ -92,6 +99,8 @@ extern const struct example welcome_examples[];
 
 extern const struct command basic_commands[];
 extern const struct command store_commands[];
+extern const struct command run_commands[];
+extern const struct command lock_commands[];
 
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);
@@ -124,7 +133,9 @@ struct cli {
     size_t argument_count;
     bool json;
     bool quiet;
-    bool reported; /* the command has printed its errors itself */
+    bool reported;  /* the command has printed its errors itself */
+    bool passes_on; /* the end of another program stands for ours: */
+    int wait_status;
     struct output out;
     struct store *store; /* of --store, once opened */
     struct arena arena;  /* lives as long as the command */

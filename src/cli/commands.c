@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 
 const struct command_group command_groups[] = {
+    { "Locks", run_commands },
+    { "Locks by hand", lock_commands },
     { "Objects", store_commands },
     { "About holdfast", basic_commands },
     { NULL, NULL },

@@ -56,6 +56,7 @@ static void append_argument(struct buffer *to, const struct argument_spec *argum
     case ARGUMENT_OPTIONAL: buffer_print(to, " [%s]", argument->name); break;
     case ARGUMENT_MANY: buffer_print(to, " %s...", argument->name); break;
     case ARGUMENT_ANY: buffer_print(to, " [%s...]", argument->name); break;
+    case ARGUMENT_COMMAND: buffer_print(to, " [--] %s...", argument->name); break;
     }
 }
 
@@ -265,8 +266,8 @@ static json_t *command_as_json(const struct command *command)
 {
     json_t *arguments = json_array();
     for (const struct argument_spec *a = command->arguments; arguments && a->name; a++) {
-        bool many = a->count == ARGUMENT_MANY || a->count == ARGUMENT_ANY;
-        bool needed = a->count == ARGUMENT_ONE || a->count == ARGUMENT_MANY;
+        bool many = a->count != ARGUMENT_ONE && a->count != ARGUMENT_OPTIONAL;
+        bool needed = a->count != ARGUMENT_OPTIONAL && a->count != ARGUMENT_ANY;
         json_array_append_new(arguments,
                               json_pack("{s:s, s:b, s:b, s:s}", "name", a->name, "needed",
                                         needed, "many", many, "summary", a->summary));

@@ -4,10 +4,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t signal_that_came;
 static const char *_Atomic path_to_remove;
+static const char *_Atomic last_words;
+static void (*closed_pipe_before)(int) = SIG_DFL;
 
 static void die_of(int number)
 {
@@ -29,22 +33,37 @@ static void on_signal(int number)
     const char *path = atomic_load(&path_to_remove);
     if (path)
         unlink(path);
+    const char *words = atomic_load(&last_words);
+    if (words)
+        (void)!write(STDOUT_FILENO, words, strlen(words));
     die_of(number);
 }
+
+static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+#define NUMBERS (sizeof numbers / sizeof numbers[0])
 
 /* No SA_RESTART: a read from a terminal or pipe that waits must return, to see the flag.
  * Signals that were ignored when we started (nohup, background jobs) stay ignored. A closed
  * pipe is an error of write, since a store's socket may be closed too. */
 void interrupt_watch(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < NUMBERS; i++) {
         struct sigaction old, action = { .sa_handler = on_signal };
         sigemptyset(&action.sa_mask);
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
     }
-    signal(SIGPIPE, SIG_IGN);
+    closed_pipe_before = signal(SIGPIPE, SIG_IGN);
+}
+
+void interrupt_unwatch(void)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        struct sigaction now;
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler == on_signal)
+            signal(numbers[i], SIG_DFL);
+    }
+    signal(SIGPIPE, closed_pipe_before);
 }
 
 bool interrupted(void)
@@ -62,9 +81,21 @@ void interrupt_removes(const char *path)
     atomic_store(&path_to_remove, path);
 }
 
+void interrupt_writes(const char *text)
+{
+    atomic_store(&last_words, text);
+}
+
 _Noreturn void interrupt_die(int otherwise)
 {
     int number = signal_that_came ? signal_that_came : otherwise;
     die_of(number);
     _exit(128 + number); /* only if the signal is blocked for good */
+}
+
+_Noreturn void interrupt_die_as(int number)
+{
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    die_of(number);
+    _exit(128 + number);
 }

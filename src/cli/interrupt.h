@@ -19,7 +19,18 @@ enum hf_status interrupt_check(struct hf_error *error);
  * text must live until then. */
 void interrupt_removes(const char *path);
 
+/* The same for what the second signal writes to stdout, to give a terminal back as it was. */
+void interrupt_writes(const char *text);
+
 /* Ends the program by the signal that came, or by `otherwise` when none did. */
 _Noreturn void interrupt_die(int otherwise);
+
+/* Ends the program by this signal, whatever came, and without a core of its own: as a command
+ * ended that we ran for somebody. */
+_Noreturn void interrupt_die_as(int number);
+
+/* Gives all signals the meaning back that they had before interrupt_watch: for a process that
+ * is about to become another program. */
+void interrupt_unwatch(void);
 
 #endif

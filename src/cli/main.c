@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- Arguments ----------------------------------------------------------------------- */
@@ -216,6 +217,14 @@ static enum hf_status run(struct cli *cli)
     return help_welcome(cli), HF_OK;
 }
 
+/* The exit status to pass on, unless it was a signal: then we die of it too. */
+static int end_like(int wait_status)
+{
+    if (WIFSIGNALED(wait_status))
+        interrupt_die_as(WTERMSIG(wait_status));
+    return WEXITSTATUS(wait_status);
+}
+
 /* The error of the command stands before one of its output; either is told once. */
 static int finish(struct cli *cli, enum hf_status status)
 {
@@ -235,6 +244,8 @@ static int finish(struct cli *cli, enum hf_status status)
         interrupt_die(SIGINT);
     if (pipe_closed)
         interrupt_die(SIGPIPE);
+    if (status == HF_OK && cli->passes_on)
+        return end_like(cli->wait_status);
     return hf_status_exit_code(status);
 }
 

@@ -246,11 +246,11 @@ static enum hf_status check_arguments(struct cli *cli)
     const struct argument_spec *spec = cli->command->arguments;
     size_t most = 0;
     for (; spec->name; spec++, most++) {
-        bool needed = spec->count == ARGUMENT_ONE || spec->count == ARGUMENT_MANY;
+        bool needed = spec->count != ARGUMENT_OPTIONAL && spec->count != ARGUMENT_ANY;
         if (needed && cli->argument_count <= most)
             return error_set(&cli->error, HF_INVALID,
                              "%s is missing; --help shows how it is used", spec->name);
-        if (spec->count == ARGUMENT_MANY || spec->count == ARGUMENT_ANY)
+        if (spec->count != ARGUMENT_ONE && spec->count != ARGUMENT_OPTIONAL)
             return HF_OK;
     }
     if (cli->argument_count > most)
@@ -282,13 +282,24 @@ static bool asks_for_json(char **words, int count)
     return false;
 }
 
+/* Whether what follows is the command line of another program, options and all. */
+static bool rest_is_foreign(const struct cli *cli)
+{
+    if (!cli->command || cli->argument_count == 0)
+        return false;
+    const struct argument_spec *last = cli->command->arguments;
+    for (size_t i = 1; i < cli->argument_count && last[1].name; i++)
+        last++;
+    return last->count == ARGUMENT_COMMAND;
+}
+
 static enum hf_status take_all(struct cli *cli, char **words, int count)
 {
     bool options_over = false;
     for (int i = 0; i < count; i++) {
         const char *word = words[i];
         enum hf_status status = HF_OK;
-        if (options_over || word[0] != '-' || word[1] == '\0')
+        if (options_over || rest_is_foreign(cli) || word[0] != '-' || word[1] == '\0')
             status = take_word(cli, word);
         else if (strcmp(word, "--") == 0)
             options_over = true;

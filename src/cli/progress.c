@@ -108,6 +108,12 @@ struct progress gauge_progress(struct gauge *gauge)
     return (struct progress){ step, gauge };
 }
 
+void gauge_say(struct gauge *gauge, struct view words)
+{
+    if (gauge->visible)
+        draw(gauge, words);
+}
+
 void gauge_clear(struct gauge *gauge)
 {
     if (gauge->width > 0)

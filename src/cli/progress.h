@@ -27,6 +27,9 @@ struct progress gauge_progress(struct gauge *gauge);
 /* The step itself, for streams that are not the store's. `total` 0 means unknown. */
 bool gauge_step(struct gauge *gauge, uint64_t done, uint64_t total);
 
+/* Shows words of one's own on the line instead, if there is a terminal. */
+void gauge_say(struct gauge *gauge, struct view words);
+
 /* Takes the line off the terminal. */
 void gauge_clear(struct gauge *gauge);
 

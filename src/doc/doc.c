@@ -7,23 +7,32 @@
 /* Operations that one put may carry. */
 #define BATCH_OPS_MAX 256
 
-/* A put is given at least this long, however near the deadline of one of its operations is. */
-#define PUT_TIME_MIN SPAN_MS(500)
+/* A request is given this part of the time that is left to the first of its operations, within
+ * these: when its answer is lost there is time to ask again. */
+#define REQUEST_TIME_PART 3
+#define REQUEST_TIME_MIN  SPAN_MS(500)
+#define REQUEST_TIME_MAX  SPAN_S(10)
+
+/* How often a look is begun anew because the object changed meanwhile. */
+#define LOOK_TRIES_MAX 4
 
 /* After n conflicts in a row the next attempt waits up to 2^n round trips, within these. */
-#define BACKOFF_DOUBLINGS_MAX 8
-#define BACKOFF_MAX           SPAN_S(2)
-#define ROUND_TRIP_MIN        SPAN_US(100)
+#define BACKOFF_DOUBLINGS_MAX  8
+#define CONFLICT_DOUBLINGS_MAX 4
+#define BACKOFF_MAX            SPAN_S(2)
+#define ROUND_TRIP_MIN         SPAN_US(100)
 
 struct doc {
     struct store *store;
     struct doc_clock *clock;
     const struct doc_type *type;
     void *context;
+    void (*seen)(void *argument, const void *body, const struct evidence *evidence);
+    void *seen_argument;
     struct view key;
     struct {
         struct env_mutex mutex; /* guards what stands beside it, and the state of queued ops */
-        struct env_cond changed;
+        struct env_cond idle;   /* for those who look; operations wait on their callers' own */
         struct doc_op *first, *last;
         bool busy; /* somebody makes an attempt, and owns the rest of the document */
     } shared;
@@ -31,7 +40,9 @@ struct doc {
     void *body;       /* as we know it, or NULL */
     struct etag etag; /* of the body; empty: the object does not exist yet */
     bool stale;       /* the body is kept for its sightings only */
+    bool doubted; /* nothing may be told of the body before it was compared with the store */
     unsigned failures_in_row;
+    bool conflicted; /* the last failure was a conflict */
     struct span round_trip;
     struct buffer text;
 };
@@ -59,7 +70,7 @@ enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view
                          .round_trip = ROUND_TRIP_MIN,
                          .text = BUFFER_INIT(type->bytes_max) };
     env_mutex_init(store->env, &doc->shared.mutex);
-    env_cond_init(store->env, &doc->shared.changed);
+    env_cond_init(store->env, &doc->shared.idle);
     *ret_doc = doc;
     return HF_OK;
 }
@@ -72,7 +83,7 @@ void doc_free(struct doc *doc)
     if (doc->body)
         doc->type->free(doc->body);
     buffer_release(&doc->text);
-    env_cond_release(&doc->shared.changed);
+    env_cond_release(&doc->shared.idle);
     env_mutex_release(&doc->shared.mutex);
     free(doc);
 }
@@ -80,6 +91,26 @@ void doc_free(struct doc *doc)
 struct view doc_key(const struct doc *doc)
 {
     return doc->key;
+}
+
+struct span doc_round_trip(const struct doc *doc)
+{
+    return doc->round_trip;
+}
+
+void doc_observe(struct doc *doc,
+                 void (*seen)(void *argument, const void *body,
+                              const struct evidence *evidence),
+                 void *argument)
+{
+    doc->seen = seen;
+    doc->seen_argument = argument;
+}
+
+static void show(struct doc *doc, const struct evidence *evidence)
+{
+    if (doc->seen)
+        doc->seen(doc->seen_argument, doc->body, evidence);
 }
 
 /* ---- Attempts ------------------------------------------------------------------------ */
@@ -126,6 +157,15 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->body = body;
     doc->etag = *etag;
     doc->stale = false;
+    doc->doubted = false;
+}
+
+/* Shows the body, which has just been seen in the store. */
+static void show_now(struct doc *doc)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(doc->clock, &evidence);
+    show(doc, &evidence);
 }
 
 static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
@@ -135,24 +175,30 @@ static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
     struct etag etag = { 0 };
     enum hf_status status =
         doc->type->birth(doc->context, doc->key, deadline, &body, &etag, error);
-    if (status == HF_OK)
-        set_body(doc, body, &etag);
-    return status;
+    if (status != HF_OK)
+        return status;
+    set_body(doc, body, &etag);
+    if (etag.size > 0)
+        show_now(doc);
+    return HF_OK;
 }
 
 /* Reads the object, unless it still is what we have. */
-static enum hf_status load(struct doc *doc, struct mono_time deadline, bool conditional,
-                           struct hf_error *error)
+static enum hf_status load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
     struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
-    if (conditional && doc->body && !doc->stale)
+    if (doc->body && !doc->stale)
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
     learn(doc, &get.stamp, sent);
-    if (status == HF_NOT_MODIFIED)
+    if (status == HF_NOT_MODIFIED) {
+        doc->doubted = false;
         return HF_OK;
+    }
+    if (status == HF_INVALID && get.info.size > doc->type->bytes_max)
+        return error_set(error, HF_CORRUPT, "%s", get.error.why);
     if (status != HF_OK) {
         *error = get.error;
         return status;
@@ -166,40 +212,44 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, bool cond
         status = doc->type->prepare(doc->context, doc->body, deadline, error);
         doc->stale = status != HF_OK;
     }
+    if (status == HF_OK)
+        show_now(doc);
     return status;
 }
 
-/* Makes sure that there is a body; *ret_fresh when it was loaded just now. */
+/* Makes sure that there is a body; *ret_fresh when it was in the store just now. */
 static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool *ret_fresh,
                                 struct hf_error *error)
 {
-    *ret_fresh = !doc->body || doc->stale;
+    *ret_fresh = !doc->body || doc->stale || doc->doubted;
     if (!*ret_fresh)
         return HF_OK;
-    enum hf_status status = load(doc, deadline, /* conditional */ false, error);
+    enum hf_status status = load(doc, deadline, error);
     return status == HF_NOT_FOUND ? be_born(doc, deadline, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
 
-static bool still_unsure(const struct doc *doc, const struct doc_op *op)
+/* Whether an earlier attempt of this operation may still land. Once the document has another
+ * ETag it has landed by then or never will: every write is conditional, and every write's bytes
+ * are new. */
+static bool may_still_land(const struct doc *doc, const struct doc_op *op)
 {
     return op->unsure && etag_equal(&op->unsure_base, &doc->etag);
 }
 
-/* An attempt without an answer can no longer land once the document has another ETag: every
- * write is conditional and every write's bytes are new. */
-static void settle_by_etag(struct doc *doc, struct batch *batch)
+/* What the body shows of earlier attempts, after the operation was applied to it. One that finds
+ * itself there is not certain before that is told: a batch-mate may have done what it found. */
+static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        batch->ops[i]->unsure = still_unsure(doc, batch->ops[i]);
+    bool found = status == HF_OK && !op->changed;
+    op->unsure = may_still_land(doc, op) || (op->unsure && found);
 }
 
 struct attempt {
     struct evidence evidence;
     char nonce[NONCE_SIZE + 1];
     bool any_write;
-    bool any_refusal;
 };
 
 static void begin_attempt(struct doc *doc, struct attempt *attempt)
@@ -208,7 +258,6 @@ static void begin_attempt(struct doc *doc, struct attempt *attempt)
     attempt->evidence = (struct evidence){ .nonce = view_of(attempt->nonce) };
     clock_evidence(doc->clock, &attempt->evidence);
     attempt->any_write = false;
-    attempt->any_refusal = false;
 }
 
 static void apply_all(struct doc *doc, struct batch *batch, struct attempt *attempt)
@@ -221,19 +270,30 @@ static void apply_all(struct doc *doc, struct batch *batch, struct attempt *atte
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
-        attempt->any_refusal = attempt->any_refusal || status != HF_OK;
+        settle_op(doc, op, status);
         attempt->any_write =
-            attempt->any_write || op->changed || op->settle || still_unsure(doc, op);
+            attempt->any_write || op->changed || op->settle || may_still_land(doc, op);
     }
 }
 
-static struct mono_time put_deadline(struct doc *doc, const struct batch *batch)
+static struct mono_time request_deadline(struct doc *doc, const struct batch *batch)
 {
     struct mono_time earliest = batch->ops[0]->deadline;
     for (size_t i = 1; i < batch->count; i++)
         earliest = mono_earlier(earliest, batch->ops[i]->deadline);
-    struct mono_time least = mono_add(env_now(doc->store->env), PUT_TIME_MIN);
-    return mono_before(earliest, least) ? least : earliest;
+    struct mono_time now = env_now(doc->store->env);
+    struct span part = SPAN_US(mono_since(earliest, now).us / REQUEST_TIME_PART);
+    if (part.us < REQUEST_TIME_MIN.us)
+        part = REQUEST_TIME_MIN;
+    return mono_add(now, span_smaller(part, REQUEST_TIME_MAX));
+}
+
+static bool is_quiet(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (!batch->ops[i]->quiet)
+            return false;
+    return true;
 }
 
 static enum hf_status write_body(struct doc *doc, const struct batch *batch,
@@ -247,7 +307,8 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
                             .body = buffer_view(&doc->text),
                             .condition =
                                 doc->etag.size > 0 ? if_match(&doc->etag) : if_absent(),
-                            .deadline = put_deadline(doc, batch) };
+                            .quiet = is_quiet(batch),
+                            .deadline = request_deadline(doc, batch) };
     enum hf_status status = store_put(doc->store, &put);
     learn(doc, &put.stamp, sent);
     if (status == HF_OK)
@@ -263,7 +324,7 @@ static void finish_all(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         batch->ops[i]->unsure = false;
-        batch->ops[i]->state = DOC_OP_DONE;
+        batch->ops[i]->finished = true;
     }
 }
 
@@ -272,17 +333,19 @@ static void fail_all(struct batch *batch, const struct hf_error *error)
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->error = *error;
+        op->damaged = error->status == HF_CORRUPT;
         if (op->unsure)
             op->error.status = HF_UNSURE;
-        op->state = DOC_OP_DONE;
+        op->finished = true;
     }
 }
 
-/* The body was changed and is not in the store: what it shows is not so. */
-static void forget_body(struct doc *doc)
+/* To be tried again. What was refused may not be refused next time: only the reason why there is a
+ * next time is kept, for when there is no time for it. */
+static void put_off_all(struct batch *batch, const struct hf_error *error)
 {
-    doc->stale = true;
-    doc->failures_in_row++;
+    for (size_t i = 0; i < batch->count; i++)
+        batch->ops[i]->error = *error;
 }
 
 /* Whether a failed request may go better next time. */
@@ -292,44 +355,159 @@ static bool worth_retrying(enum hf_status status)
            status == HF_UNAVAILABLE || status == HF_TIMEOUT;
 }
 
-static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
-                               const struct hf_error *error)
+static void after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
+                          const struct hf_error *error)
 {
-    struct etag base = doc->etag;
-    forget_body(doc);
-    for (size_t i = 0; status == HF_UNSURE && i < batch->count; i++) {
-        struct doc_op *op = batch->ops[i];
-        op->unsure = op->unsure || op->changed;
-        if (op->changed)
-            op->unsure_base = base;
-    }
-    if (!worth_retrying(status))
+    doc->failures_in_row++;
+    doc->conflicted = status == HF_CONFLICT;
+    if (worth_retrying(status))
+        put_off_all(batch, error);
+    else
         fail_all(batch, error);
 }
 
-/* Applies a batch once. Operations that are not done afterwards are to be tried again. */
+/* Whether a write that was answered so may have landed all the same, or may yet. Something
+ * between us and the store may have sent it twice: then the first landed, and the conflict is
+ * with ourselves. */
+static bool may_have_landed(enum hf_status status)
+{
+    return status == HF_UNSURE || status == HF_CONFLICT || status == HF_NOT_FOUND;
+}
+
+static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
+                               const struct hf_error *error)
+{
+    doc->stale = true;
+    for (size_t i = 0; may_have_landed(status) && i < batch->count; i++) {
+        struct doc_op *op = batch->ops[i];
+        if (op->changed) {
+            op->unsure = true;
+            op->maybe_own = op->maybe_own || status == HF_UNSURE;
+            op->unsure_base = doc->etag;
+        }
+    }
+    after_failure(doc, batch, status, error);
+}
+
+/* The results are good: the body was in the store. */
+static void after_success(struct doc *doc, struct batch *batch)
+{
+    doc->failures_in_row = 0;
+    finish_all(batch);
+}
+
+/* ---- In one step --------------------------------------------------------------------- */
+
+/* Where the store has a lock of its own, a batch is applied while it is held. */
+struct step {
+    struct doc *doc;
+    struct batch *batch;
+    struct attempt attempt;
+    struct mono_time deadline;
+    bool loaded;  /* the body is a new one */
+    bool applied; /* the body is not what it was */
+    bool given_up;
+    struct change_call change;
+};
+
+/* Makes sure that the body is that of the store now. False: it takes more than this step. */
+static bool have_body_now(struct step *step, const struct etag *now, struct view bytes)
+{
+    struct doc *doc = step->doc;
+    const struct doc_type *type = doc->type;
+    struct hf_error error;
+    void *body;
+    if (step->applied || now->size == 0 || bytes.size > type->bytes_max)
+        return false;
+    if (!bytes.data)
+        return true;
+    if (type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
+        return false;
+    set_body(doc, body, now);
+    step->loaded = true;
+    if (!type->prepare)
+        return true;
+    doc->stale = !type->is_whole || !type->is_whole(body) ||
+                 type->prepare(doc->context, body, step->deadline, &error) != HF_OK;
+    return !doc->stale;
+}
+
+static struct view decide(void *argument, const struct etag *now, struct view bytes)
+{
+    struct step *step = argument;
+    struct doc *doc = step->doc;
+    const struct view nothing = { NULL, 0 };
+    step->given_up = !have_body_now(step, now, bytes);
+    if (step->given_up)
+        return nothing;
+    begin_attempt(doc, &step->attempt);
+    apply_all(doc, step->batch, &step->attempt);
+    step->applied = true;
+    if (!step->attempt.any_write)
+        return nothing;
+    step->change.quiet = is_quiet(step->batch);
+    buffer_clear(&doc->text);
+    step->given_up = !doc->type->encode(doc->body, view_of(step->attempt.nonce), &doc->text);
+    return step->given_up ? nothing : buffer_view(&doc->text);
+}
+
+/* False: this takes a get and a put. */
+static bool make_step(struct doc *doc, struct batch *batch)
+{
+    struct step step = { .doc = doc,
+                         .batch = batch,
+                         .deadline = request_deadline(doc, batch),
+                         .change = { .key = doc->key, .decide = decide } };
+    if (!doc->store->ops->change)
+        return false;
+    step.change.argument = &step;
+    step.change.deadline = step.deadline;
+    if (doc->body && !doc->stale)
+        step.change.known = doc->etag;
+    struct mono_time sent = env_now(doc->store->env);
+    enum hf_status status = store_change(doc->store, &step.change);
+    learn(doc, &step.change.stamp, sent);
+    if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
+        doc->stale = doc->stale || step.applied;
+        return false;
+    }
+    if (status != HF_OK && step.applied) {
+        after_failed_write(doc, batch, status, &step.change.error);
+    } else if (status != HF_OK) {
+        after_failure(doc, batch, status, &step.change.error);
+    } else {
+        doc->etag = step.change.etag;
+        doc->doubted = false;
+        if (step.change.wrote)
+            show(doc, &step.attempt.evidence);
+        else if (step.loaded)
+            show_now(doc);
+        after_success(doc, batch);
+    }
+    return true;
+}
+
+/* ---- Both ways ----------------------------------------------------------------------- */
+
+/* Applies a batch once. Operations that are not finished afterwards are to be tried again. */
 static void make_attempt(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
     bool fresh;
-    enum hf_status status = have_body(doc, put_deadline(doc, batch), &fresh, &error);
+    if (make_step(doc, batch))
+        return;
+    enum hf_status status = have_body(doc, request_deadline(doc, batch), &fresh, &error);
     if (status != HF_OK) {
-        doc->failures_in_row++;
-        if (!worth_retrying(status))
-            fail_all(batch, &error);
+        after_failure(doc, batch, status, &error);
         return;
     }
-    settle_by_etag(doc, batch);
     struct attempt attempt;
     begin_attempt(doc, &attempt);
     apply_all(doc, batch, &attempt);
-    if (!attempt.any_write && (fresh || !attempt.any_refusal)) {
-        finish_all(batch);
-        return;
-    }
     if (!attempt.any_write) {
-        doc->stale =
-            true; /* a refusal from a body that we had is checked against a fresh one */
+        doc->doubted = !fresh;
+        if (fresh)
+            after_success(doc, batch);
         return;
     }
     status = write_body(doc, batch, &attempt, &error);
@@ -338,8 +516,8 @@ static void make_attempt(struct doc *doc, struct batch *batch)
         return;
     }
     /* The swap shows that the body was current, so refusals from it are good too. */
-    doc->failures_in_row = 0;
-    finish_all(batch);
+    show(doc, &attempt.evidence);
+    after_success(doc, batch);
 }
 
 /* ---- Taking turns -------------------------------------------------------------------- */
@@ -367,37 +545,51 @@ static void remove_locked(struct doc *doc, struct doc_op *op)
         doc->shared.last = before;
 }
 
+/* What to say of an operation whose time is over. */
+static void time_out(struct doc_op *op)
+{
+    struct hf_error last = op->error;
+    error_set(&op->error, op->unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
+              op->unsure ? "no answer in time, it may still happen" : "not done in time",
+              last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
+    op->finished = true;
+}
+
+/* From here on the operation is its caller's again, as soon as the mutex is let go. */
+static void publish_locked(struct doc_op *op)
+{
+    op->state = DOC_OP_DONE;
+    env_cond_signal(op->wake);
+}
+
+/* Takes those that wait, but for those whose time is over. */
 static void take_batch_locked(struct doc *doc, struct batch *batch)
 {
+    struct mono_time now = env_now(doc->store->env);
     batch->count = 0;
     while (doc->shared.first && batch->count < BATCH_OPS_MAX) {
         struct doc_op *op = doc->shared.first;
         remove_locked(doc, op);
-        op->state = DOC_OP_TAKEN;
-        batch->ops[batch->count++] = op;
+        if (mono_before(now, op->deadline)) {
+            op->state = DOC_OP_TAKEN;
+            batch->ops[batch->count++] = op;
+        } else {
+            time_out(op);
+            publish_locked(op);
+        }
     }
 }
 
-/* What to say of an operation whose time is over. */
-static void time_out(struct doc_op *op)
-{
-    if (op->unsure)
-        error_set(&op->error, HF_UNSURE, "no answer in time; it may still happen");
-    else
-        error_set(&op->error, HF_TIMEOUT, "not done in time");
-    op->state = DOC_OP_DONE;
-}
-
-/* Those that are not done go back to the front, in order, or have run out of time. */
+/* Those that are not finished go back to the front, in order, or have run out of time. */
 static void give_back_locked(struct doc *doc, struct batch *batch)
 {
     struct mono_time now = env_now(doc->store->env);
     for (size_t i = batch->count; i-- > 0;) {
         struct doc_op *op = batch->ops[i];
-        if (op->state == DOC_OP_DONE)
-            continue;
-        if (!mono_before(now, op->deadline)) {
+        if (!op->finished && !mono_before(now, op->deadline))
             time_out(op);
+        if (op->finished) {
+            publish_locked(op);
             continue;
         }
         op->state = DOC_OP_QUEUED;
@@ -411,10 +603,11 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 /* Full jitter, growing with the failures in a row, and never past the first deadline. */
 static void back_off(struct doc *doc, struct mono_time deadline)
 {
-    if (doc->failures_in_row == 0)
+    if (doc->failures_in_row == 0 || (doc->conflicted && doc->failures_in_row == 1))
         return;
-    unsigned doublings = doc->failures_in_row < BACKOFF_DOUBLINGS_MAX ? doc->failures_in_row
-                                                                      : BACKOFF_DOUBLINGS_MAX;
+    unsigned most = doc->conflicted ? CONFLICT_DOUBLINGS_MAX : BACKOFF_DOUBLINGS_MAX;
+    unsigned doublings = doc->failures_in_row - doc->conflicted;
+    doublings = doublings < most ? doublings : most;
     struct span limit = span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
     struct env *env = doc->store->env;
     struct mono_time wake = mono_add(env_now(env), env_jitter(env, limit));
@@ -435,8 +628,21 @@ static void lead_locked(struct doc *doc, struct mono_time deadline)
         make_attempt(doc, &batch);
     env_mutex_lock(&doc->shared.mutex);
     give_back_locked(doc, &batch);
+    if (!doc->shared.first)
+        doc->failures_in_row = 0; /* whoever comes next has not failed yet */
     doc->shared.busy = false;
-    env_cond_broadcast(&doc->shared.changed);
+}
+
+/* Whoever leaves while nobody leads wakes one who can, and one who wants to look. So there is
+ * always somebody awake while there is something to do, and nobody wakes for nothing. */
+static void leave_locked(struct doc *doc)
+{
+    if (!doc->shared.busy) {
+        env_cond_signal(&doc->shared.idle);
+        if (doc->shared.first)
+            env_cond_signal(doc->shared.first->wake);
+    }
+    env_mutex_unlock(&doc->shared.mutex);
 }
 
 /* Waits for one's turn or for somebody else to be done with it. */
@@ -444,22 +650,29 @@ static void wait_locked(struct doc *doc, struct doc_op *op)
 {
     bool in_time = true;
     if (op->state == DOC_OP_QUEUED)
-        in_time = env_cond_wait_until(&doc->shared.changed, &doc->shared.mutex, op->deadline);
+        in_time = env_cond_wait_until(op->wake, &doc->shared.mutex, op->deadline);
     else
-        env_cond_wait(&doc->shared.changed, &doc->shared.mutex);
+        env_cond_wait(op->wake, &doc->shared.mutex);
     if (!in_time && op->state == DOC_OP_QUEUED) {
         remove_locked(doc, op);
         time_out(op);
+        publish_locked(op);
     }
 }
 
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count)
 {
     enum hf_status first = HF_OK;
+    struct env_cond wake;
+    env_cond_init(doc->store->env, &wake);
     env_mutex_lock(&doc->shared.mutex);
     for (size_t i = 0; i < count; i++) {
         check(ops[i]->deadline.us > 0);
         ops[i]->state = DOC_OP_QUEUED;
+        ops[i]->finished = false;
+        ops[i]->damaged = false;
+        error_clear(&ops[i]->error);
+        ops[i]->wake = &wake;
         push_locked(doc, ops[i]);
     }
     for (size_t i = 0; i < count; i++) {
@@ -472,7 +685,8 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
         if (first == HF_OK)
             first = ops[i]->error.status;
     }
-    env_mutex_unlock(&doc->shared.mutex);
+    leave_locked(doc);
+    env_cond_release(&wake);
     return first;
 }
 
@@ -488,13 +702,15 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
 {
     env_mutex_lock(&doc->shared.mutex);
     while (doc->shared.busy)
-        if (!env_cond_wait_until(&doc->shared.changed, &doc->shared.mutex, deadline)) {
-            env_mutex_unlock(&doc->shared.mutex);
+        if (!env_cond_wait_until(&doc->shared.idle, &doc->shared.mutex, deadline)) {
+            leave_locked(doc);
             return error_set(error, HF_TIMEOUT, "the document is busy");
         }
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
-    enum hf_status status = load(doc, deadline, /* conditional */ true, error);
+    enum hf_status status = load(doc, deadline, error);
+    for (int i = 1; status == HF_CONFLICT && i < LOOK_TRIES_MAX; i++)
+        status = load(doc, deadline, error);
     if (status == HF_OK) {
         struct evidence evidence = { .nonce = VIEW("") };
         clock_evidence(doc->clock, &evidence);
@@ -502,7 +718,6 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
     }
     env_mutex_lock(&doc->shared.mutex);
     doc->shared.busy = false;
-    env_cond_broadcast(&doc->shared.changed);
-    env_mutex_unlock(&doc->shared.mutex);
+    leave_locked(doc);
     return status;
 }

@@ -8,7 +8,8 @@
  * says so and succeeds. docs/design.md section 4; src/doc/README.md has the invariants.
  *
  * Operations of one process that wait for one document are applied together and written in one
- * put. Results, refusals included, are told only when that put is known to be done. */
+ * put. Results, refusals included, are told only when that put is known to be done; what needs no
+ * put is told only of a body that was in the store after it was asked for. */
 #ifndef DOC_DOC_H
 #define DOC_DOC_H
 
@@ -24,6 +25,9 @@ struct doc_type {
      * or NULL, and is freed after the call. */
     enum hf_status (*decode)(struct view bytes, struct mono_time arrived, const void *previous,
                              void **ret_body, struct hf_error *error);
+
+    /* May be NULL. Whether prepare can do without the store. */
+    bool (*is_whole)(const void *body);
 
     /* May be NULL. Finishes a body that cannot be used as it was read, by asking the store for what
      * it lacks. CONFLICT: the object is another by now, read it again. */
@@ -51,25 +55,31 @@ struct doc_attempt {
 /* An operation remembers its first attempt and the last few. */
 #define DOC_ATTEMPTS_MAX 8
 
+/* Zeroed, but for what is asked. Given again, after UNSURE or for another reason, it goes on where
+ * it stopped: with the attempts it remembers, and the one that may still land. */
 struct doc_op {
-    /* Asked. Pure; returns OK or a refusal, and notes in `changed` whether the body must be
-     * written. Called once an attempt, maybe many times. */
+    /* Asked. Pure; returns OK or a refusal with its reason in `error`, and notes in `changed`
+     * whether the body must be written; without that the body is left as it was. Called once an
+     * attempt, maybe many times. */
     enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
     struct mono_time deadline;
-    bool settle; /* write even when nothing changes: shuts out earlier attempts without an
-                    answer */
+    bool quiet;  /* may be set by apply: who waits for this store need not wake */
+    bool settle; /* write even if nothing changes: shuts out earlier writes without an answer */
 
     /* Answered. */
     bool changed;
+    bool maybe_own; /* a write of it had no answer: what it found may be its own doing */
+    bool damaged;   /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
     struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
     size_t attempt_count;
 
     /* The document's own. */
     enum doc_op_state { DOC_OP_QUEUED, DOC_OP_TAKEN, DOC_OP_DONE } state;
-    bool unsure; /* an attempt without an answer may still land ... */
-    struct etag
-        unsure_base; /* ... while the document has this ETag (empty: while it is absent) */
+    bool finished;           /* by whoever leads; told to the caller as DOC_OP_DONE */
+    struct env_cond *wake;   /* the caller's */
+    bool unsure;             /* an attempt may have landed unseen, or may yet, ... */
+    struct etag unsure_base; /* ... as long as this is the ETag (empty: the object is absent) */
     struct doc_op *next;
 };
 
@@ -84,18 +94,32 @@ void doc_free(struct doc *doc);
 
 struct view doc_key(const struct doc *doc);
 
+/* What a request takes, smoothed; for those who are called by the doc. */
+struct span doc_round_trip(const struct doc *doc);
+
+/* To be set before the first use: `seen` is shown each body that is known to be in the store: after
+ * a load, and after a put with the body as written and the evidence that it was made with. It is
+ * called by whichever task leads, before results are told, and must not call the document. */
+void doc_observe(struct doc *doc,
+                 void (*seen)(void *argument, const void *body,
+                              const struct evidence *evidence),
+                 void *argument);
+
 /* Applies an operation until it is done, refused, or its deadline has come:
  *   OK         done
- *   UNSURE     the deadline came while an attempt may still land
+ *   UNSURE     the deadline came, or the store failed, while an attempt may have landed or may yet
  *   TIMEOUT    the deadline came, and nothing has or will be changed
- *   others     the operation's refusal, or why the store cannot */
+ *   others     the operation's refusal, or why the store cannot
+ * No attempt is begun after the deadline; one that is under way is finished, and each of its
+ * requests given half a second, however near the deadline is, but only a third of the time left,
+ * however far it is: when an answer is lost there is time to ask again. */
 enum hf_status doc_update(struct doc *doc, struct doc_op *op);
 
 /* Many at once, each answered by itself; the first status that is not OK. */
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count);
 
 /* Shows the current body to `look`: freshly loaded unless the one that we have is still current
- * (a conditional get). NOT_FOUND when there is none. */
+ * (a conditional get). NOT_FOUND when there is none. `look` must not call the document. */
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
                         void (*look)(void *argument, const void *body,
                                      const struct evidence *evidence),

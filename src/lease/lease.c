@@ -86,29 +86,28 @@ static void write_scopes(struct buffer *out, const struct lease *lease, bool chu
         buffer_append_byte(out, ']');
 }
 
+/* What one who waits wants. */
+static void write_wish(struct buffer *out, const struct lease *lease)
+{
+    write_scopes(out, lease, /* chunks */ true);
+    write_scopes(out, lease, /* chunks */ false);
+    if (lease->mode != LEASE_EXCLUSIVE)
+        write_text(out, "mode", view_of(mode_names[lease->mode]));
+    write_number(out, "level", (int64_t)lease->level);
+    write_number(out, "poll_ms", lease->poll.us / 1000);
+    write_number(out, "slots", (int64_t)lease->slots);
+    write_number(out, "ttl_ms", lease->ttl.us / 1000);
+}
+
 static void write_standing(struct buffer *out, const struct lease *lease)
 {
+    write_text(out, "holder_id", lease->holder);
+    write_scopes(out, lease, /* chunks */ true);
+    write_scopes(out, lease, /* chunks */ false);
     write_text(out, "session", lease->session);
     buffer_print(out, ",\"mode\":\"%s\"", mode_names[lease->mode]);
     buffer_print(out, ",\"token\":%" PRIu64 ",\"level\":%" PRIu64, lease->token, lease->level);
     buffer_print(out, ",\"status\":\"%s\"", status_names[lease->status]);
-}
-
-static void encode(const struct lease *lease, struct buffer *out)
-{
-    bool waits = lease->poll.us > 0;
-    buffer_append(out, VIEW("{\"lease_id\":"));
-    json_write_string(out, lease->id);
-    write_text(out, "holder_id", lease->holder);
-    write_scopes(out, lease, /* chunks */ true);
-    write_scopes(out, lease, /* chunks */ false);
-    if (!waits)
-        write_standing(out, lease);
-    else if (lease->mode != LEASE_EXCLUSIVE)
-        write_text(out, "mode", view_of(mode_names[lease->mode]));
-    if (waits)
-        write_number(out, "level", (int64_t)lease->level);
-    write_number(out, "poll_ms", lease->poll.us / 1000);
     write_number(out, "slots", (int64_t)lease->slots);
     write_number(out, "ttl_ms", lease->ttl.us / 1000);
     write_number(out, "renewals", (int64_t)lease->renewals);
@@ -118,6 +117,25 @@ static void encode(const struct lease *lease, struct buffer *out)
     write_text(out, "nonce", lease->nonce);
     write_time(out, "acquired_at", lease->acquired_at);
     write_time(out, "expires_at", lease->expires_at);
+}
+
+static bool waits(const struct lease *lease)
+{
+    return lease->poll.us > 0;
+}
+
+static void encode(const struct lease *lease, struct buffer *out)
+{
+    buffer_append(out, VIEW("{\"lease_id\":"));
+    json_write_string(out, lease->id);
+    if (!waits(lease)) {
+        write_standing(out, lease);
+    } else {
+        if (!view_equal(lease->holder, lease->session))
+            write_text(out, "holder_id", lease->holder);
+        if (!lease->like)
+            write_wish(out, lease);
+    }
     write_text(out, "output", lease->output);
     if (lease->note.size > 0) {
         buffer_append(out, VIEW(",\"note\":"));
@@ -127,28 +145,94 @@ static void encode(const struct lease *lease, struct buffer *out)
     buffer_append_byte(out, '}');
 }
 
-enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
-                         struct hf_error *error)
+static void encode_wanted(const struct lease *lease, struct buffer *out)
 {
-    struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
-    encode(fields, &out);
-    if (out.failed) {
-        bool too_long = out.size + KEY_BYTES_MAX > LEASE_BYTES_MAX;
-        buffer_release(&out);
-        return too_long ? error_set(error, HF_INVALID, "a lease has at most %zu bytes",
-                                    LEASE_BYTES_MAX)
-                        : error_no_memory(error);
-    }
-    enum hf_status status = lease_decode(fields->id, buffer_view(&out), ret_lease, error);
-    buffer_release(&out);
-    if (status == HF_CORRUPT) /* the fields are at fault, not the store */
-        return error_set(error, HF_INVALID, "%s", error ? error->why : "");
-    if (status == HF_OK)
-        (*ret_lease)->seen = fields->seen;
-    return status;
+    check(waits(lease));
+    write_wish(out, lease);
+    if (out->size > 0)
+        out->data[0] = '{'; /* where the first comma stood */
+    buffer_append_byte(out, '}');
 }
 
-/* ---- Decoding ------------------------------------------------------------------------ */
+/* ---- Reading members ----------------------------------------------------------------- */
+
+/* In the order in which we write them, so that each is found right behind the one before. */
+enum member {
+    LEASE_ID,
+    HOLDER_ID,
+    CHUNKS,
+    SCOPES,
+    SESSION,
+    MODE,
+    TOKEN,
+    LEVEL,
+    STATUS,
+    POLL_MS,
+    SLOTS,
+    TTL_MS,
+    RENEWALS,
+    CLOCK,
+    EXPIRES_US,
+    ENDED_US,
+    NONCE,
+    ACQUIRED_AT,
+    EXPIRES_AT,
+    OUTPUT,
+    NOTE,
+    UNKNOWN,
+};
+
+static const struct view member_names[UNKNOWN] = {
+    [LEASE_ID] = { "lease_id", 8 },
+    [HOLDER_ID] = { "holder_id", 9 },
+    [CHUNKS] = { "chunks", 6 },
+    [SCOPES] = { "scopes", 6 },
+    [SESSION] = { "session", 7 },
+    [MODE] = { "mode", 4 },
+    [TOKEN] = { "token", 5 },
+    [LEVEL] = { "level", 5 },
+    [STATUS] = { "status", 6 },
+    [POLL_MS] = { "poll_ms", 7 },
+    [SLOTS] = { "slots", 5 },
+    [TTL_MS] = { "ttl_ms", 6 },
+    [RENEWALS] = { "renewals", 8 },
+    [CLOCK] = { "clock", 5 },
+    [EXPIRES_US] = { "expires_us", 10 },
+    [ENDED_US] = { "ended_us", 8 },
+    [NONCE] = { "nonce", 5 },
+    [ACQUIRED_AT] = { "acquired_at", 11 },
+    [EXPIRES_AT] = { "expires_at", 10 },
+    [OUTPUT] = { "output", 6 },
+    [NOTE] = { "note", 4 },
+};
+
+#define BIT(member) (UINT32_C(1) << (member))
+
+/* What one who waits says all of, or nothing. */
+#define WISH_BITS                                                                     \
+    (BIT(CHUNKS) | BIT(SCOPES) | BIT(MODE) | BIT(LEVEL) | BIT(POLL_MS) | BIT(SLOTS) | \
+     BIT(TTL_MS))
+
+/* What an object of a document is. */
+enum form { FORM_LEASE, FORM_WAITER, FORM_WANTED };
+
+struct reading {
+    struct json_reader reader;
+    struct lease *lease;
+    enum form form;
+    uint32_t found;        /* members, as bits */
+    struct buffer unknown; /* the other members, as they stand */
+};
+
+static enum member member_of(struct view name, unsigned start)
+{
+    for (unsigned i = 0; i < UNKNOWN; i++) {
+        unsigned member = (start + i) % UNKNOWN;
+        if (view_equal(name, member_names[member]))
+            return (enum member)member;
+    }
+    return UNKNOWN;
+}
 
 static void take_text(struct json_reader *reader, struct lease *lease, size_t max,
                       struct view *ret_text)
@@ -160,6 +244,18 @@ static void take_text(struct json_reader *reader, struct lease *lease, size_t ma
         json_fail(reader, "a text that is too long");
     else
         *ret_text = text;
+}
+
+/* Ids stand in several places of a table and are compared as they stand there. */
+static void take_id(struct json_reader *reader, struct view *ret_id)
+{
+    struct view id;
+    if (!json_take_plain(reader, &id))
+        return;
+    if (id.size > HOLDER_BYTES_MAX)
+        json_fail(reader, "an id that is too long");
+    else
+        *ret_id = id;
 }
 
 static size_t take_name(struct json_reader *reader, const char *const *names, size_t count)
@@ -242,54 +338,32 @@ static void take_note(struct json_reader *reader, struct view *ret_note)
         *ret_note = raw;
 }
 
-/* One member whose name we know; false for another. */
-static bool take_member(struct json_reader *r, struct view name, struct lease *lease)
+static void take_member(struct json_reader *r, enum member member, struct lease *lease)
 {
-    if (view_equal(name, VIEW("lease_id")))
-        take_text(r, lease, HOLDER_BYTES_MAX, &lease->id);
-    else if (view_equal(name, VIEW("holder_id")))
-        take_text(r, lease, HOLDER_BYTES_MAX, &lease->holder);
-    else if (view_equal(name, VIEW("session")))
-        take_text(r, lease, NONCE_SIZE, &lease->session);
-    else if (view_equal(name, VIEW("nonce")))
-        take_text(r, lease, NONCE_SIZE, &lease->nonce);
-    else if (view_equal(name, VIEW("clock")))
-        take_text(r, lease, CLOCK_ID_MAX, &lease->clock);
-    else if (view_equal(name, VIEW("output")))
-        take_text(r, lease, OUTPUT_BYTES_MAX, &lease->output);
-    else if (view_equal(name, VIEW("chunks")))
-        take_scopes(r, lease, /* chunks */ true);
-    else if (view_equal(name, VIEW("scopes")))
-        take_scopes(r, lease, /* chunks */ false);
-    else if (view_equal(name, VIEW("mode")))
-        lease->mode = (enum lease_mode)take_name(r, mode_names, MODES);
-    else if (view_equal(name, VIEW("status")))
-        lease->status = (enum lease_status)take_name(r, status_names, STATUSES);
-    else if (view_equal(name, VIEW("slots")))
-        json_take_u64(r, UINT32_MAX, &lease->slots);
-    else if (view_equal(name, VIEW("token")))
-        json_take_u64(r, (UINT64_C(1) << 53) - 1, &lease->token);
-    else if (view_equal(name, VIEW("level")))
-        json_take_u64(r, UINT32_MAX, &lease->level);
-    else if (view_equal(name, VIEW("renewals")))
-        json_take_u64(r, INT64_MAX, &lease->renewals);
-    else if (view_equal(name, VIEW("ttl_ms")))
-        take_span_ms(r, &lease->ttl);
-    else if (view_equal(name, VIEW("poll_ms")))
-        take_span_ms(r, &lease->poll);
-    else if (view_equal(name, VIEW("expires_us")))
-        take_store_time(r, &lease->expires);
-    else if (view_equal(name, VIEW("ended_us")))
-        take_store_time(r, &lease->ended);
-    else if (view_equal(name, VIEW("acquired_at")))
-        take_wall(r, &lease->acquired_at);
-    else if (view_equal(name, VIEW("expires_at")))
-        take_wall(r, &lease->expires_at);
-    else if (view_equal(name, VIEW("note")))
-        take_note(r, &lease->note);
-    else
-        return false;
-    return true;
+    switch (member) {
+    case LEASE_ID: take_id(r, &lease->id); break;
+    case HOLDER_ID: take_text(r, lease, HOLDER_BYTES_MAX, &lease->holder); break;
+    case CHUNKS: take_scopes(r, lease, /* chunks */ true); break;
+    case SCOPES: take_scopes(r, lease, /* chunks */ false); break;
+    case SESSION: take_text(r, lease, NONCE_SIZE, &lease->session); break;
+    case MODE: lease->mode = (enum lease_mode)take_name(r, mode_names, MODES); break;
+    case TOKEN: json_take_u64(r, (UINT64_C(1) << 53) - 1, &lease->token); break;
+    case LEVEL: json_take_u64(r, UINT32_MAX, &lease->level); break;
+    case STATUS: lease->status = (enum lease_status)take_name(r, status_names, STATUSES); break;
+    case POLL_MS: take_span_ms(r, &lease->poll); break;
+    case SLOTS: json_take_u64(r, UINT32_MAX, &lease->slots); break;
+    case TTL_MS: take_span_ms(r, &lease->ttl); break;
+    case RENEWALS: json_take_u64(r, INT64_MAX, &lease->renewals); break;
+    case CLOCK: take_text(r, lease, CLOCK_ID_MAX, &lease->clock); break;
+    case EXPIRES_US: take_store_time(r, &lease->expires); break;
+    case ENDED_US: take_store_time(r, &lease->ended); break;
+    case NONCE: take_text(r, lease, NONCE_SIZE, &lease->nonce); break;
+    case ACQUIRED_AT: take_wall(r, &lease->acquired_at); break;
+    case EXPIRES_AT: take_wall(r, &lease->expires_at); break;
+    case OUTPUT: take_text(r, lease, OUTPUT_BYTES_MAX, &lease->output); break;
+    case NOTE: take_note(r, &lease->note); break;
+    case UNKNOWN: check_unreachable();
+    }
 }
 
 /* Keeps a member that we do not know: the comma, its name and its value, as they stand. */
@@ -304,64 +378,216 @@ static void keep_unknown(struct json_reader *reader, struct view name, struct bu
     buffer_append(unknown, raw);
 }
 
-static void read_members(struct json_reader *reader, struct lease *lease,
-                         struct buffer *unknown)
+static void read_members(struct reading *r)
 {
     struct view name;
-    for (json_enter_object(reader); json_next_member(reader, &name);)
-        if (!take_member(reader, name, lease))
-            keep_unknown(reader, name, unknown);
-    json_end(reader);
+    unsigned next = 0;
+    for (json_enter_object(&r->reader); json_next_member(&r->reader, &name);) {
+        enum member member = member_of(name, next);
+        bool known = member != UNKNOWN && (member != POLL_MS || r->form != FORM_LEASE);
+        if (!known) {
+            keep_unknown(&r->reader, name, &r->unknown);
+            continue;
+        }
+        if (r->found & BIT(member))
+            json_fail(&r->reader, "a member that stands twice");
+        r->found |= BIT(member);
+        take_member(&r->reader, member, r->lease);
+        next = member + 1;
+    }
+    json_end(&r->reader);
+}
+
+/* ---- Decoding ------------------------------------------------------------------------ */
+
+/* What one who waits does not say is as the others want it. */
+static void take_wish(struct reading *r, struct lease *like)
+{
+    struct lease *lease = r->lease;
+    if (r->found & WISH_BITS)
+        return;
+    if (!like) {
+        json_fail(&r->reader, "nothing says what it waits for");
+        return;
+    }
+    lease->like = lease_share(like);
+    lease->scopes = like->scopes;
+    lease->scope_count = like->scope_count;
+    lease->mode = like->mode;
+    lease->level = like->level;
+    lease->poll = like->poll;
+    lease->slots = like->slots;
+    lease->ttl = like->ttl;
+}
+
+/* What it must be besides being JSON of the right types. */
+static void judge_members(struct reading *r, struct view name, struct lease *like)
+{
+    struct lease *lease = r->lease;
+    if (r->form == FORM_WAITER)
+        take_wish(r, like);
+    if (r->form != FORM_LEASE && (lease->scope_count == 0 || !waits(lease)))
+        json_fail(&r->reader, "it waits for nothing");
+    if (r->form != FORM_WANTED && lease->id.size == 0)
+        json_fail(&r->reader, "it has no id");
+    if (r->form == FORM_LEASE && !view_equal(lease->id, name))
+        json_fail(&r->reader, "its name and its id differ");
     if (lease->clock.size > 0 && lease->expires.us == 0 && lease->status == LEASE_ACTIVE)
-        json_fail(reader, "a clock, and no end on it");
+        json_fail(&r->reader, "a clock, and no end on it");
+    if (r->form != FORM_WAITER)
+        return;
+    if (lease->session.size == 0)
+        lease->session = view_first(lease->id, view_find(lease->id, '-'));
+    if (lease->holder.size == 0)
+        lease->holder = lease->session;
+}
+
+/* An empty lease with room for its bytes, which are copied, and for what stands before them in
+ * a table. */
+static struct lease *allocate(enum form form, struct view name, struct view bytes)
+{
+    size_t before = form == FORM_LEASE ? sizeof ",\n\"\":" - 1 + name.size : sizeof ",\n" - 1;
+    struct lease *lease = malloc(sizeof *lease + before + bytes.size);
+    if (!lease)
+        return NULL;
+    char *entry = (char *)(lease + 1), *at = entry;
+    memcpy(at, ",\n", 2);
+    at += 2;
+    if (form == FORM_LEASE) {
+        *at++ = '"';
+        memcpy(at, name.data, name.size);
+        at += name.size;
+        memcpy(at, "\":", 2);
+        at += 2;
+    }
+    memcpy(at, bytes.data, bytes.size);
+    *lease = (struct lease){ .bytes = { at, bytes.size },
+                             .entry = { entry, before + bytes.size },
+                             .users = 1 };
+    return lease;
+}
+
+/* Reads all members. False without memory. */
+static bool read_all(struct reading *r)
+{
+    /* Reserved in whole, so that views into it stay where they are. Undoing escapes shortens,
+     * and what is unknown is a part of the bytes. */
+    struct lease *lease = r->lease;
+    struct view bytes = lease->bytes;
+    r->unknown = BUFFER_INIT(bytes.size);
+    lease->unescaped = BUFFER_INIT(2 * bytes.size);
+    bool plain = memchr(bytes.data, '\\', bytes.size) == NULL;
+    if (plain || buffer_reserve(&lease->unescaped, 2 * bytes.size))
+        read_members(r);
+    if (r->unknown.size > 0 && buffer_reserve(&lease->unescaped, r->unknown.size)) {
+        lease->unknown.data = lease->unescaped.data + lease->unescaped.size;
+        lease->unknown.size = r->unknown.size;
+        buffer_append(&lease->unescaped, buffer_view(&r->unknown));
+    }
+    bool good = !r->unknown.failed && !lease->unescaped.failed;
+    buffer_release(&r->unknown);
+    return good;
+}
+
+static enum hf_status decode(enum form form, struct view name, struct view bytes,
+                             struct lease *like, struct lease **ret_lease,
+                             struct hf_error *error)
+{
+    if (bytes.size > LEASE_BYTES_MAX)
+        return error_set(error, HF_CORRUPT, "a lease of %zu bytes", bytes.size);
+    struct lease *lease = allocate(form, name, bytes);
+    if (!lease)
+        return error_no_memory(error);
+    struct reading r = { .reader = json_read(lease->bytes), .lease = lease, .form = form };
+    if (!read_all(&r)) {
+        lease_free(lease);
+        return error_no_memory(error);
+    }
+    judge_members(&r, name, like);
+    if (!r.reader.why) {
+        *ret_lease = lease;
+        return HF_OK;
+    }
+    enum hf_status status = error_set(error, HF_CORRUPT, "lease %.*s: %s",
+                                      VIEW_ARGS(view_first(lease->id, 60)), r.reader.why);
+    lease_free(lease);
+    return status;
 }
 
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
                             struct hf_error *error)
 {
-    if (bytes.size > LEASE_BYTES_MAX)
-        return error_set(error, HF_CORRUPT, "a lease of %zu bytes", bytes.size);
-    struct lease *lease = malloc(sizeof *lease + bytes.size);
-    if (!lease)
-        return error_no_memory(error);
-    char *copy = (char *)(lease + 1);
-    memcpy(copy, bytes.data, bytes.size);
-    *lease = (struct lease){ .bytes = { copy, bytes.size } };
+    return decode(FORM_LEASE, name, bytes, NULL, ret_lease, error);
+}
 
-    /* Reserved in whole, so that views into it stay where they are. Undoing escapes shortens,
-     * and what is unknown is a part of the bytes. */
-    struct buffer unknown = BUFFER_INIT(bytes.size);
-    lease->unescaped = BUFFER_INIT(2 * bytes.size);
-    bool plain = memchr(bytes.data, '\\', bytes.size) == NULL;
-    struct json_reader reader = json_read(lease->bytes);
-    if (plain || buffer_reserve(&lease->unescaped, 2 * bytes.size))
-        read_members(&reader, lease, &unknown);
-    if (unknown.size > 0 && buffer_reserve(&lease->unescaped, unknown.size)) {
-        lease->unknown.data = lease->unescaped.data + lease->unescaped.size;
-        lease->unknown.size = unknown.size;
-        buffer_append(&lease->unescaped, buffer_view(&unknown));
+enum hf_status waiter_decode(struct view bytes, struct lease *like, struct lease **ret_lease,
+                             struct hf_error *error)
+{
+    return decode(FORM_WAITER, VIEW(""), bytes, like, ret_lease, error);
+}
+
+enum hf_status wanted_decode(struct view bytes, struct lease **ret_wanted,
+                             struct hf_error *error)
+{
+    return decode(FORM_WANTED, VIEW(""), bytes, NULL, ret_wanted, error);
+}
+
+/* ---- Making -------------------------------------------------------------------------- */
+
+static enum hf_status make(enum form form, const struct lease *fields, struct lease **ret_lease,
+                           struct hf_error *error)
+{
+    struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
+    if (form == FORM_WANTED)
+        encode_wanted(fields, &out);
+    else
+        encode(fields, &out);
+    if (out.failed) {
+        bool too_long = out.size + KEY_BYTES_MAX > LEASE_BYTES_MAX;
+        buffer_release(&out);
+        return too_long ? error_set(error, HF_INVALID, "a lease has at most %zu bytes",
+                                    LEASE_BYTES_MAX)
+                        : error_no_memory(error);
     }
-    bool no_memory = unknown.failed || lease->unescaped.failed;
-    buffer_release(&unknown);
-    if (lease->session.size == 0 && lease->poll.us > 0)
-        lease->session = view_first(lease->id, view_find(lease->id, '-'));
-    if (!no_memory && !reader.why && lease->id.size > 0 &&
-        (!name.data || view_equal(lease->id, name))) {
-        *ret_lease = lease;
-        return HF_OK;
-    }
-    const char *why = reader.why ? reader.why : "its name and its id differ";
-    lease_free(lease);
-    return no_memory ? error_no_memory(error)
-                     : error_set(error, HF_CORRUPT, "lease %.*s: %s",
-                                 VIEW_ARGS(view_first(name, 60)), why);
+    enum hf_status status =
+        decode(form, fields->id, buffer_view(&out), fields->like, ret_lease, error);
+    buffer_release(&out);
+    if (status == HF_CORRUPT) /* the fields are at fault, not the store */
+        return error_set(error, HF_INVALID, "%s", error ? error->why : "");
+    if (status == HF_OK)
+        (*ret_lease)->seen = fields->seen;
+    return status;
+}
+
+enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
+                         struct hf_error *error)
+{
+    return make(waits(fields) ? FORM_WAITER : FORM_LEASE, fields, ret_lease, error);
+}
+
+enum hf_status wanted_new(const struct lease *fields, struct lease **ret_wanted,
+                          struct hf_error *error)
+{
+    return make(FORM_WANTED, fields, ret_wanted, error);
+}
+
+struct lease *lease_share(struct lease *lease)
+{
+    lease->users++;
+    return lease;
 }
 
 void lease_free(struct lease *lease)
 {
     if (!lease)
         return;
-    free(lease->scopes);
+    check(lease->users > 0);
+    if (--lease->users > 0)
+        return;
+    if (lease->like)
+        lease_free(lease->like); /* whose the scopes are */
+    else
+        free(lease->scopes);
     buffer_release(&lease->unescaped);
     free(lease);
 }
@@ -385,4 +611,27 @@ bool leases_conflict(const struct lease *a, const struct lease *b)
             if (scope_conflicts(&a->scopes[i], &b->scopes[k]))
                 return true;
     return false;
+}
+
+static bool has_scope(const struct lease *lease, const struct scope *scope, size_t start)
+{
+    for (size_t i = 0; i < lease->scope_count; i++)
+        if (scope_equal(&lease->scopes[(start + i) % lease->scope_count], scope))
+            return true;
+    return false;
+}
+
+bool leases_same_scopes(const struct lease *a, const struct lease *b)
+{
+    if (a->scope_count != b->scope_count)
+        return false;
+    bool same = true;
+    for (size_t i = 0; same && a->scopes != b->scopes && i < a->scope_count; i++)
+        same = has_scope(b, &a->scopes[i], i) && has_scope(a, &b->scopes[i], i);
+    return same;
+}
+
+bool leases_same_wish(const struct lease *a, const struct lease *b)
+{
+    return a->mode == b->mode && a->slots == b->slots && leases_same_scopes(a, b);
 }

@@ -1,7 +1,12 @@
 /* lease.h: one lease, as it stands in a document, and the judgement whether it is over.
  *
  * A lease is immutable. To change it a new one is encoded and takes its place, so what a lease
- * says and its bytes in the document never differ, and members that we do not know survive.
+ * says and its bytes in the document never differ, and members that we do not know survive. So
+ * two readings of one document may have it in common; it counts who uses it. One task at a time
+ * uses a document and all that was read from it, so the count needs no lock.
+ *
+ * One who waits is a lease to be. A queue may have a thousand, who mostly want the same; so it
+ * may say only who it is, and refer to another for what it wants.
  *
  * Pure: no clock, no store. All that is known of time comes as evidence. */
 #ifndef LEASE_LEASE_H
@@ -56,8 +61,8 @@ const char *lease_mode_name(enum lease_mode mode);
 #define OUTPUT_BYTES_MAX 1024
 #define NOTE_BYTES_MAX   1024
 
-/* What a lease says. Views point into `bytes` or `unescaped`, or, before lease_new, wherever
- * the caller has them. */
+/* What a lease says. Views point into `bytes` or `unescaped`, or those of `like`; or, before
+ * lease_new, wherever the caller has them. */
 struct lease {
     struct view id;
     struct view holder;  /* a label for people */
@@ -83,22 +88,39 @@ struct lease {
 
     struct mono_time seen; /* on our boot-time clock: since when it stands there like this */
     struct view bytes;     /* the JSON object, as it stands */
+    struct view entry;     /* the same as a table has it: ",\n", its name if any, the bytes */
+    struct lease *like;    /* of one who waits and wants what this says; else NULL */
     struct buffer unescaped;
+    size_t users;
 };
 
 #define LEASE_BYTES_MAX  ((size_t)256 * 1024)
 #define LEASE_SCOPES_MAX 1024
 
-/* Reads one lease of a document. `name` is what it is called there, and must be its id; with
- * data NULL it is not called anything. */
+/* Reads one lease of a document. `name` is what it is called there, and must be its id. */
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
                             struct hf_error *error);
 
-/* A lease of these fields, or with `poll` one who waits for it, with bytes of its own. One who
- * waits is written as briefly as can be: a queue may have a thousand. */
+/* Reads one who waits. When its bytes do not say for what, it is what `like` says, which may be
+ * NULL: then that is a mistake. */
+enum hf_status waiter_decode(struct view bytes, struct lease *like, struct lease **ret_lease,
+                             struct hf_error *error);
+
+/* Reads what those want in common who do not say. It is no lease: it has no id. */
+enum hf_status wanted_decode(struct view bytes, struct lease **ret_wanted,
+                             struct hf_error *error);
+
+/* A lease of these fields, or with `poll` one who waits for it; with `like`, one who wants just
+ * what that says. */
 enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
                          struct hf_error *error);
 
+/* What others may be `like` who want the same as this one. */
+enum hf_status wanted_new(const struct lease *fields, struct lease **ret_wanted,
+                          struct hf_error *error);
+
+/* One user more; each calls lease_free. */
+struct lease *lease_share(struct lease *lease);
 void lease_free(struct lease *lease);
 
 /* True when nobody has touched it between the two: same grant, same renewals. */
@@ -106,6 +128,12 @@ bool lease_unchanged(const struct lease *a, const struct lease *b);
 
 /* Whether two of these could not be held at once, slots left aside. */
 bool leases_conflict(const struct lease *a, const struct lease *b);
+
+/* Whether they are about the same: equal scopes, in whatever order. */
+bool leases_same_scopes(const struct lease *a, const struct lease *b);
+
+/* Whether whoever gets in the way of one gets in the way of the other. */
+bool leases_same_wish(const struct lease *a, const struct lease *b);
 
 /* ---- Is it over? --------------------------------------------------------------------- */
 

@@ -41,30 +41,76 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease *wa
     return false;
 }
 
+/* One wish on its way along the queue: who stands before it there, up to `upto`. Wishes that are
+ * the same share it, so that the queue is walked once for all of them. */
+struct walk {
+    const struct lease *wanted;
+    bool blocked; /* by an active lease */
+    uint64_t taken, sharing;
+    size_t upto, in_way;
+};
+
+static struct walk start_walk(const struct lease_table *table, const struct lease *wanted)
+{
+    return (struct walk){
+        .wanted = wanted,
+        .taken = wanted->mode == LEASE_SLOTS ? slots_taken(table, wanted) : 0,
+    };
+}
+
+/* How many of the first `before` waiters are in the way; counts up to `limit`. */
+static size_t walk_on(struct walk *walk, const struct lease_table *table, size_t before,
+                      size_t limit)
+{
+    const struct lease *wanted = walk->wanted;
+    for (; walk->upto < before && walk->in_way < limit; walk->upto++) {
+        const struct lease *other = table->waiters[walk->upto].wanted;
+        if (share_slots(other, wanted))
+            walk->in_way += walk->taken + ++walk->sharing >= wanted->slots;
+        else
+            walk->in_way += leases_conflict(other, wanted);
+    }
+    return walk->in_way;
+}
+
 size_t queue_waiters_before(const struct lease_table *table, const struct lease *wanted,
                             size_t before, size_t limit)
 {
-    size_t in_way = 0;
-    uint64_t sharing = 0;
-    uint64_t taken = wanted->mode == LEASE_SLOTS ? slots_taken(table, wanted) : 0;
-    for (size_t i = 0; i < before && in_way < limit; i++) {
-        const struct lease *other = table->waiters[i].wanted;
-        if (share_slots(other, wanted))
-            in_way += taken + ++sharing >= wanted->slots;
-        else
-            in_way += leases_conflict(other, wanted);
-    }
-    return in_way;
+    struct walk walk = start_walk(table, wanted);
+    return walk_on(&walk, table, before, limit);
+}
+
+/* Different wishes that are remembered. Most queues have one. */
+#define WALKS_MAX 8
+
+struct walks {
+    struct walk walks[WALKS_MAX];
+    size_t started;
+};
+
+static struct walk *walk_of(struct walks *walks, const struct lease_table *table,
+                            const struct lease *wanted)
+{
+    size_t kept = walks->started < WALKS_MAX ? walks->started : WALKS_MAX;
+    for (size_t i = 0; i < kept; i++)
+        if (leases_same_wish(walks->walks[i].wanted, wanted))
+            return &walks->walks[i];
+    struct walk *walk = &walks->walks[walks->started++ % WALKS_MAX];
+    struct view blocker;
+    *walk = start_walk(table, wanted);
+    walk->blocked = queue_active_blocks(table, wanted, &blocker);
+    return walk;
 }
 
 void queue_settle(struct lease_table *table, struct mono_time now)
 {
     size_t named = (size_t)1 << table->missed;
-    struct view blocker;
+    struct walks walks;
+    walks.started = 0;
     for (size_t i = 0; i < table->waiter_count; i++) {
         struct waiter *waiter = &table->waiters[i];
-        bool turn = !queue_active_blocks(table, waiter->wanted, &blocker) &&
-                    queue_waiters_before(table, waiter->wanted, i, named) < named;
+        struct walk *walk = walk_of(&walks, table, waiter->wanted);
+        bool turn = !walk->blocked && walk_on(walk, table, i, named) < named;
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
         waiter->reserved = turn;
@@ -80,8 +126,7 @@ static struct span claim_window(const struct waiter *waiter)
 static void drop_session(struct lease_table *table, struct view session)
 {
     for (size_t i = table->waiter_count; i-- > 0;)
-        if (view_equal(table->waiters[i].wanted->session, session) &&
-            table->waiters[i].wanted->session.data != session.data)
+        if (view_equal(table->waiters[i].wanted->session, session))
             lease_free(table_take_waiter(table, i));
 }
 
@@ -105,4 +150,19 @@ bool queue_drop_missed(struct lease_table *table, struct mono_time now)
     if (any && table->missed < MISSED_MAX)
         table->missed++;
     return any;
+}
+
+struct mono_time table_due_at(const struct lease_table *table, const struct evidence *evidence)
+{
+    struct mono_time due = { MOMENT_FAR };
+    enum lease_proof proof;
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE)
+            due = mono_earlier(due, lease_provable_at(&table->settings, table->leases[i],
+                                                      evidence, &proof));
+    for (size_t i = 0; i < table->waiter_count; i++)
+        if (table->waiters[i].reserved)
+            due = mono_earlier(due, mono_add(table->waiters[i].reserved_seen,
+                                             claim_window(&table->waiters[i])));
+    return due;
 }

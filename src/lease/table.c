@@ -2,7 +2,6 @@
 #include "lease/table.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "lease/table_inside.h"
 
@@ -21,6 +20,7 @@ struct lease_table *table_new(const struct lease_settings *settings, uint64_t ep
         .next_token = epoch << 32 | 1,
         .settings = *settings,
         .unknown = BUFFER_INIT(TABLE_BYTES_READ_MAX),
+        .unknown_settings = BUFFER_INIT(TABLE_BYTES_READ_MAX),
     };
     return table;
 }
@@ -38,7 +38,9 @@ void table_free(struct lease_table *table)
     free(table->leases);
     free(table->waiters);
     free(table->audit);
+    lease_free(table->wanted);
     buffer_release(&table->unknown);
+    buffer_release(&table->unknown_settings);
     free(table);
 }
 
@@ -80,14 +82,14 @@ bool table_add_lease(struct lease_table *table, struct lease *lease)
         return false;
     table->leases = leases;
     table->leases[table->lease_count++] = lease;
-    table->bytes += lease->bytes.size + lease->id.size;
+    table->bytes += lease->entry.size;
     return true;
 }
 
 void table_remove_lease(struct lease_table *table, size_t index)
 {
     struct lease *lease = table->leases[index];
-    table->bytes -= lease->bytes.size + lease->id.size;
+    table->bytes -= lease->entry.size;
     table->lease_count--;
     memmove(&table->leases[index], &table->leases[index + 1],
             (table->lease_count - index) * sizeof(struct lease *));
@@ -101,18 +103,30 @@ bool table_add_waiter(struct lease_table *table, struct lease *wanted)
         return false;
     table->waiters = waiters;
     table->waiters[table->waiter_count++] = (struct waiter){ .wanted = wanted };
-    table->bytes += wanted->bytes.size;
+    table->bytes += wanted->entry.size;
+    table->bytes_to_come += wanted->like ? wanted->like->bytes.size : 0;
     return true;
 }
 
 struct lease *table_take_waiter(struct lease_table *table, size_t index)
 {
     struct lease *wanted = table->waiters[index].wanted;
-    table->bytes -= wanted->bytes.size;
+    table->bytes -= wanted->entry.size;
+    table->bytes_to_come -= wanted->like ? wanted->like->bytes.size : 0;
     table->waiter_count--;
     memmove(&table->waiters[index], &table->waiters[index + 1],
             (table->waiter_count - index) * sizeof *table->waiters);
+    if (table->waiter_count == 0)
+        table_set_wanted(table, NULL);
     return wanted;
+}
+
+void table_set_wanted(struct lease_table *table, struct lease *wanted)
+{
+    table->bytes -= table->wanted ? table->wanted->bytes.size : 0;
+    table->bytes += wanted ? wanted->bytes.size : 0;
+    lease_free(table->wanted);
+    table->wanted = wanted;
 }
 
 static void remove_audit(struct lease_table *table, size_t index)
@@ -163,39 +177,48 @@ static void write_reserved(const struct lease_table *table, struct buffer *text)
     buffer_append_byte(text, ']');
 }
 
-static void write_settings(const struct lease_settings *settings, struct buffer *text)
+static void write_settings(const struct lease_table *table, struct buffer *text)
 {
+    const struct lease_settings *settings = &table->settings;
     buffer_print(text,
                  ",\n\"settings\":{\"drift_ppm\":%" PRIu32 ",\"margin_ms\":%" PRId64
                  ",\"skew_ms\":%" PRId64 ",\"ttl_max_ms\":%" PRId64 ",\"late_ms\":%" PRId64
-                 ",\"takeover\":\"%s\"}",
+                 ",\"takeover\":\"%s\"",
                  settings->drift_ppm, settings->margin.us / 1000,
                  settings->skew_tolerance.us / 1000, settings->ttl_max.us / 1000,
                  settings->late_bound.us / 1000, settings->watch_only ? "observed" : "any");
+    buffer_append(text, buffer_view(&table->unknown_settings));
+    buffer_append_byte(text, '}');
+}
+
+/* The first one of a list goes without its comma. */
+static void write_entry(struct buffer *text, const struct lease *lease, bool first)
+{
+    buffer_append(text, view_from(lease->entry, first));
 }
 
 bool table_encode(const struct lease_table *table, struct view nonce, struct buffer *text)
 {
     check(!table->adopted);
-    buffer_reserve(text, table->bytes + KIB_OF_HEADER);
+    buffer_reserve(text, table->bytes + KIB_OF_HEADER + table->unknown.size +
+                             table->unknown_settings.size);
     buffer_print(text, "{\"format\":\"%s\",\"next_token\":%" PRIu64 ",\"write\":\"%.*s\"",
                  TABLE_FORMAT, table->next_token, VIEW_ARGS(nonce));
     write_reserved(table, text);
-    write_settings(&table->settings, text);
+    write_settings(table, text);
     if (table->missed > 0)
         buffer_print(text, ",\"missed\":%u", table->missed);
     buffer_append(text, VIEW(",\n\"leases\":{"));
-    for (size_t i = 0; i < table->lease_count; i++) {
-        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
-        json_write_string(text, table->leases[i]->id);
-        buffer_append_byte(text, ':');
-        buffer_append(text, table->leases[i]->bytes);
+    for (size_t i = 0; i < table->lease_count; i++)
+        write_entry(text, table->leases[i], i == 0);
+    buffer_append_byte(text, '}');
+    if (table->wanted) {
+        buffer_append(text, VIEW(",\n\"wanted\":"));
+        buffer_append(text, table->wanted->bytes);
     }
-    buffer_append(text, VIEW("},\n\"waiters\":["));
-    for (size_t i = 0; i < table->waiter_count; i++) {
-        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
-        buffer_append(text, table->waiters[i].wanted->bytes);
-    }
+    buffer_append(text, VIEW(",\n\"waiters\":["));
+    for (size_t i = 0; i < table->waiter_count; i++)
+        write_entry(text, table->waiters[i].wanted, i == 0);
     buffer_append(text, VIEW("],\n\"audit\":["));
     for (size_t i = 0; i < table->audit_count; i++) {
         buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
@@ -206,18 +229,132 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     return buffer_append(text, VIEW("}\n"));
 }
 
+/* ---- What was known before ----------------------------------------------------------- */
+
+/* Entries keep their order, so what is looked for stands mostly right where the search for the
+ * one before it ended; further on only when a few in between are gone. */
+#define LOOK_AHEAD 32
+
+struct known {
+    const struct lease_table *table; /* the one before, or NULL */
+    size_t lease_next, waiter_next;  /* where the searches go on */
+    struct ids ids;                  /* made when it is first needed */
+};
+
+/* False without memory. */
+static bool have_ids(struct known *known)
+{
+    bool unique;
+    return known->ids.slots || ids_init(&known->ids, known->table, &unique);
+}
+
+/* The lease of this id as it stood before, or NULL. False without memory. */
+static bool find_lease_before(struct known *known, struct view id, struct lease **ret_lease)
+{
+    const struct lease_table *table = known->table;
+    size_t count = table ? table->lease_count : 0, at = NOWHERE;
+    *ret_lease = NULL;
+    for (size_t i = 0; at == NOWHERE && i < count && i < LOOK_AHEAD; i++) {
+        size_t next = (known->lease_next + i) % count;
+        if (view_equal(table->leases[next]->id, id))
+            at = next;
+    }
+    if (at == NOWHERE && count > LOOK_AHEAD) {
+        if (!have_ids(known))
+            return false;
+        at = ids_lease(&known->ids, id);
+    }
+    if (at == NOWHERE)
+        return true;
+    known->lease_next = at + 1;
+    *ret_lease = table->leases[at];
+    return true;
+}
+
+/* Takes the next value when it is one who waited before; `wanted` is what those want now who do
+ * not say. */
+static struct lease *take_waiter_before(struct known *known, struct json_reader *reader,
+                                        const struct lease *wanted)
+{
+    const struct lease_table *table = known->table;
+    for (size_t i = 0; table && i < LOOK_AHEAD; i++) {
+        size_t at = known->waiter_next + i;
+        if (at >= table->waiter_count)
+            return NULL;
+        struct lease *before = table->waiters[at].wanted;
+        bool same_wish = !before->like || before->like == wanted;
+        if (same_wish && json_take_same(reader, before->bytes)) {
+            known->waiter_next = at + 1;
+            return before;
+        }
+    }
+    return NULL;
+}
+
+/* Where it waited before, or NOWHERE; `near` is where it might have. False without memory. */
+static bool find_waiter_before(struct known *known, struct view id, size_t near,
+                               size_t *ret_index)
+{
+    const struct lease_table *table = known->table;
+    size_t count = table ? table->waiter_count : 0;
+    *ret_index = NOWHERE;
+    for (size_t i = 0; i < count && i < LOOK_AHEAD; i++) {
+        size_t at = (near + i) % count;
+        if (view_equal(table->waiters[at].wanted->id, id)) {
+            *ret_index = at;
+            return true;
+        }
+    }
+    if (count > LOOK_AHEAD) {
+        if (!have_ids(known))
+            return false;
+        *ret_index = ids_waiter(&known->ids, id);
+    }
+    return true;
+}
+
 /* ---- Decoding ------------------------------------------------------------------------ */
+
+/* Members of a table that may stand once; all others are kept as they are. */
+enum member {
+    FORMAT,
+    NEXT_TOKEN,
+    WRITE,
+    RESERVED,
+    SETTINGS,
+    MISSED,
+    LEASES,
+    WANTED,
+    WAITERS,
+    AUDIT,
+    UNKNOWN,
+};
+
+static const struct view member_names[UNKNOWN] = {
+    [FORMAT] = { "format", 6 },     [NEXT_TOKEN] = { "next_token", 10 },
+    [WRITE] = { "write", 5 },       [RESERVED] = { "reserved", 8 },
+    [SETTINGS] = { "settings", 8 }, [MISSED] = { "missed", 6 },
+    [LEASES] = { "leases", 6 },     [WANTED] = { "wanted", 6 },
+    [WAITERS] = { "waiters", 7 },   [AUDIT] = { "audit", 5 },
+};
 
 /* What a decoding has besides the table that it fills. */
 struct decoding {
     struct json_reader reader;
     struct lease_table *table;
+    struct known known;
+    struct mono_time arrived;
+    unsigned found; /* members, as bits */
     struct view format;
-    bool has_next_token, has_leases;
-    bool no_memory;       /* says nothing about the document */
-    struct view reserved; /* the array, as it stands */
+    bool no_memory;                /* says nothing about the document */
+    struct view reserved, waiters; /* as they stand, to be read when the rest has been */
     struct hf_error *error;
 };
+
+static bool has(const struct decoding *d, enum member member)
+{
+    return d->found >> member & 1;
+}
 
 static bool out_of_memory(struct decoding *d)
 {
@@ -225,38 +362,106 @@ static bool out_of_memory(struct decoding *d)
     return json_fail(&d->reader, "out of memory");
 }
 
-static bool decode_lease(struct decoding *d, struct view name, struct view raw, bool waits)
+/* A part could not be read: the whole cannot. */
+static bool bad_part(struct decoding *d, enum hf_status status)
 {
-    struct lease *lease;
-    enum hf_status status = lease_decode(name, raw, &lease, d->error);
-    if (status != HF_OK)
-        return status == HF_UNAVAILABLE ? out_of_memory(d)
-                                        : json_fail(&d->reader, d->error->why);
+    return status == HF_UNAVAILABLE ? out_of_memory(d) : json_fail(&d->reader, d->error->why);
+}
+
+/* Adds an entry, which is taken over or freed. */
+static void add_entry(struct decoding *d, struct lease *lease, bool waits)
+{
     bool fits = waits ? d->table->waiter_count < TABLE_WAITERS_MAX
                       : d->table->lease_count < TABLE_LEASES_READ_MAX;
     bool added =
         fits && (waits ? table_add_waiter(d->table, lease) : table_add_lease(d->table, lease));
     if (added)
-        return true;
+        return;
     lease_free(lease);
-    return fits ? out_of_memory(d) : json_fail(&d->reader, "more leases than can be");
+    if (fits)
+        out_of_memory(d);
+    else
+        json_fail(&d->reader, "more leases than can be");
+}
+
+/* Sightings: what stands unchanged was seen since the first reply that showed it. */
+static void decode_lease(struct decoding *d, struct view name)
+{
+    struct lease *before, *lease;
+    struct view raw;
+    if (!find_lease_before(&d->known, name, &before)) {
+        out_of_memory(d);
+        return;
+    }
+    if (before && json_take_same(&d->reader, before->bytes)) {
+        add_entry(d, lease_share(before), /* waits */ false);
+        return;
+    }
+    if (!json_skip(&d->reader, &raw))
+        return;
+    enum hf_status status = lease_decode(name, raw, &lease, d->error);
+    if (status != HF_OK) {
+        bad_part(d, status);
+        return;
+    }
+    lease->seen = before && lease_unchanged(before, lease) ? before->seen : d->arrived;
+    add_entry(d, lease, /* waits */ false);
 }
 
 static void decode_leases(struct decoding *d)
 {
-    struct view name, raw;
-    d->has_leases = true;
+    struct view name;
     for (json_enter_object(&d->reader); json_next_member(&d->reader, &name);)
-        if (json_skip(&d->reader, &raw))
-            decode_lease(d, name, raw, /* waits */ false);
+        decode_lease(d, name);
+}
+
+static void decode_waiter(struct decoding *d)
+{
+    struct lease *lease = take_waiter_before(&d->known, &d->reader, d->table->wanted);
+    struct view raw;
+    if (lease) {
+        add_entry(d, lease_share(lease), /* waits */ true);
+        return;
+    }
+    if (!json_skip(&d->reader, &raw))
+        return;
+    enum hf_status status = waiter_decode(raw, d->table->wanted, &lease, d->error);
+    if (status != HF_OK) {
+        bad_part(d, status);
+        return;
+    }
+    /* More are gone than a search looks over: it goes on behind this one. */
+    size_t before = NOWHERE;
+    bool lost = d->known.table && d->known.waiter_next < d->known.table->waiter_count;
+    if (lost && !find_waiter_before(&d->known, lease->id, d->known.waiter_next, &before))
+        out_of_memory(d);
+    if (before != NOWHERE)
+        d->known.waiter_next = before + 1;
+    add_entry(d, lease, /* waits */ true);
 }
 
 static void decode_waiters(struct decoding *d)
 {
-    struct view any_name = { NULL, 0 }, raw;
     for (json_enter_array(&d->reader); json_next_element(&d->reader);)
-        if (json_skip(&d->reader, &raw))
-            decode_lease(d, any_name, raw, /* waits */ true);
+        decode_waiter(d);
+}
+
+static void decode_wanted(struct decoding *d)
+{
+    struct lease *before = d->known.table ? d->known.table->wanted : NULL;
+    struct view raw;
+    if (before && json_take_same(&d->reader, before->bytes)) {
+        table_set_wanted(d->table, lease_share(before));
+        return;
+    }
+    if (!json_skip(&d->reader, &raw))
+        return;
+    struct lease *wanted;
+    enum hf_status status = wanted_decode(raw, &wanted, d->error);
+    if (status == HF_OK)
+        table_set_wanted(d->table, wanted);
+    else
+        bad_part(d, status);
 }
 
 static void decode_audit(struct decoding *d)
@@ -274,9 +479,22 @@ static void take_ms(struct json_reader *reader, struct span *ret_span)
         *ret_span = SPAN_MS(ms);
 }
 
-static void decode_settings(struct json_reader *r, struct lease_settings *settings)
+/* Keeps a member that we do not know, as it stands, with a comma before it. */
+static void keep_unknown(struct json_reader *reader, struct view name, struct buffer *unknown)
 {
-    struct view name, raw, word;
+    struct view raw;
+    if (!json_skip(reader, &raw))
+        return;
+    buffer_append(unknown, VIEW(",\""));
+    buffer_append(unknown, name);
+    buffer_append(unknown, VIEW("\":"));
+    buffer_append(unknown, raw);
+}
+
+static void decode_settings(struct json_reader *r, struct lease_table *table)
+{
+    struct lease_settings *settings = &table->settings;
+    struct view name, word;
     uint64_t number;
     for (json_enter_object(r); json_next_member(r, &name);) {
         if (view_equal(name, VIEW("drift_ppm"))) {
@@ -294,20 +512,17 @@ static void decode_settings(struct json_reader *r, struct lease_settings *settin
             if (json_take_plain(r, &word))
                 settings->watch_only = !view_equal(word, VIEW("any"));
         } else {
-            json_skip(r, &raw);
+            keep_unknown(r, name, &table->unknown_settings);
         }
     }
 }
 
-static void keep_unknown(struct decoding *d, struct view name)
+static enum member member_of(struct view name)
 {
-    struct view raw;
-    if (!json_skip(&d->reader, &raw))
-        return;
-    buffer_append(&d->table->unknown, VIEW(",\""));
-    buffer_append(&d->table->unknown, name);
-    buffer_append(&d->table->unknown, VIEW("\":"));
-    buffer_append(&d->table->unknown, raw);
+    unsigned member = 0;
+    while (member < UNKNOWN && !view_equal(name, member_names[member]))
+        member++;
+    return (enum member)member;
 }
 
 static void decode_member(struct decoding *d, struct view name)
@@ -315,124 +530,137 @@ static void decode_member(struct decoding *d, struct view name)
     struct json_reader *r = &d->reader;
     struct view raw;
     uint64_t number;
-    if (view_equal(name, VIEW("format"))) {
-        json_take_plain(r, &d->format);
-    } else if (view_equal(name, VIEW("next_token"))) {
-        d->has_next_token = json_take_u64(r, TOKEN_MAX, &d->table->next_token);
-    } else if (view_equal(name, VIEW("write"))) {
-        json_skip(r, &raw);
-    } else if (view_equal(name, VIEW("reserved"))) {
-        json_skip(r, &d->reserved);
-    } else if (view_equal(name, VIEW("missed"))) {
+    enum member member = member_of(name);
+    if (member < UNKNOWN && has(d, member))
+        json_fail(r, "a member that stands twice");
+    d->found |= 1u << member;
+    switch (member) {
+    case FORMAT: json_take_plain(r, &d->format); break;
+    case NEXT_TOKEN: json_take_u64(r, TOKEN_MAX, &d->table->next_token); break;
+    case WRITE: json_skip(r, &raw); break;
+    case RESERVED: json_skip(r, &d->reserved); break;
+    case SETTINGS: decode_settings(r, d->table); break;
+    case MISSED:
         if (json_take_u64(r, MISSED_MAX, &number))
             d->table->missed = (unsigned)number;
-    } else if (view_equal(name, VIEW("settings"))) {
-        decode_settings(r, &d->table->settings);
-    } else if (view_equal(name, VIEW("leases"))) {
-        decode_leases(d);
-    } else if (view_equal(name, VIEW("waiters"))) {
-        decode_waiters(d);
-    } else if (view_equal(name, VIEW("audit"))) {
-        decode_audit(d);
-    } else {
-        keep_unknown(d, name);
+        break;
+    case LEASES: decode_leases(d); break;
+    case WANTED: decode_wanted(d); break;
+    case WAITERS:
+        if (has(d, WANTED)) /* as we write them; others may sort */
+            decode_waiters(d);
+        else
+            json_skip(r, &d->waiters);
+        break;
+    case AUDIT: decode_audit(d); break;
+    case UNKNOWN: keep_unknown(r, name, &d->table->unknown); break;
     }
 }
 
-static void mark_reserved(struct decoding *d)
+/* Waiters that stood before what they want. */
+static void decode_waiters_late(struct decoding *d)
 {
-    if (d->reserved.size == 0)
+    struct json_reader whole = d->reader;
+    if (whole.why || d->waiters.size == 0)
         return;
+    d->reader = json_read(d->waiters);
+    decode_waiters(d);
+    json_end(&d->reader);
+    if (d->reader.why)
+        json_fail(&whole, d->reader.why);
+    d->reader = whole;
+}
+
+static void mark_reserved(struct decoding *d, const struct ids *ids)
+{
     struct json_reader reader = json_read(d->reserved);
+    struct view id;
     for (json_enter_array(&reader); json_next_element(&reader);) {
-        struct view id;
-        struct waiter *waiter =
-            json_take_plain(&reader, &id) ? table_find_waiter(d->table, id) : NULL;
-        if (waiter)
-            waiter->reserved = true;
+        size_t at = json_take_plain(&reader, &id) ? ids_waiter(ids, id) : NOWHERE;
+        if (at == NOWHERE)
+            continue;
+        struct waiter *waiter = &d->table->waiters[at];
+        size_t before;
+        if (!find_waiter_before(&d->known, id, at, &before)) {
+            out_of_memory(d);
+            return;
+        }
+        bool was = before != NOWHERE && d->known.table->waiters[before].reserved;
+        waiter->reserved = true;
+        waiter->reserved_seen =
+            was ? d->known.table->waiters[before].reserved_seen : d->arrived;
     }
     if (!json_end(&reader))
         json_fail(&d->reader, reader.why);
 }
 
-static bool has_duplicate_ids(struct decoding *d)
+/* No id may stand twice; those are marked whose turn it is. */
+static void decode_ids(struct decoding *d)
 {
-    const struct lease_table *table = d->table;
-    size_t count = table->lease_count + table->waiter_count, room = 16;
-    while (room < 2 * count)
-        room *= 2;
-    const struct view **slots = calloc(room, sizeof(struct view *));
-    bool duplicate = false;
-    if (!slots)
-        return out_of_memory(d);
-    for (size_t i = 0; !duplicate && i < count; i++) {
-        const struct view *id = i < table->lease_count
-                                    ? &table->leases[i]->id
-                                    : &table->waiters[i - table->lease_count].wanted->id;
-        size_t at = hash_xxh3(*id) & (room - 1);
-        for (; slots[at] && !duplicate; at = (at + 1) & (room - 1))
-            duplicate = view_equal(*slots[at], *id);
-        slots[at] = id;
+    struct ids ids;
+    bool unique;
+    if (d->reader.why)
+        return;
+    if (!ids_init(&ids, d->table, &unique)) {
+        out_of_memory(d);
+        return;
     }
-    free(slots);
-    return duplicate;
+    if (!unique)
+        json_fail(&d->reader, "an id that stands twice");
+    else if (d->reserved.size > 0)
+        mark_reserved(d, &ids);
+    ids_release(&ids);
+}
+
+/* The format line, wherever it stands. A later version may have members of ours that mean
+ * something else: they must not make its tables look damaged. */
+static struct view format_of(struct view text)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw, format = VIEW("");
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, member_names[FORMAT]))
+            json_take_plain(&reader, &format);
+        else
+            json_skip(&reader, &raw);
+    }
+    return format;
 }
 
 /* What the whole must be besides being JSON of the right types. */
 static enum hf_status judge_whole(struct decoding *d)
 {
     struct lease_table *table = d->table;
-    if (!d->reader.why && d->format.size > 0 && !view_equal(d->format, VIEW(TABLE_FORMAT)))
+    struct view format = d->reader.why ? format_of(d->reader.text) : d->format;
+    if (format.size > 0 && !view_equal(format, VIEW(TABLE_FORMAT)))
         return error_set(d->error, HF_UNSUPPORTED,
                          "its format is %.*s, and this version knows %s: upgrade",
-                         VIEW_ARGS(view_first(d->format, 60)), TABLE_FORMAT);
-    table->adopted = d->format.size == 0;
-    if (!d->has_leases)
+                         VIEW_ARGS(view_first(format, 60)), TABLE_FORMAT);
+    table->adopted = format.size == 0;
+    if (!has(d, LEASES))
         json_fail(&d->reader, "it has no leases");
-    if (!table->adopted && !d->has_next_token)
+    if (!table->adopted && !has(d, NEXT_TOKEN))
         json_fail(&d->reader, "it has no next_token");
-    for (size_t i = 0; !table->adopted && i < table->lease_count; i++)
-        if (table->leases[i]->token >= table->next_token)
+    uint64_t end = table->adopted ? TOKEN_MAX : table->next_token;
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->token >= end)
             json_fail(&d->reader, "a token that was never given");
-    if (!d->reader.why && has_duplicate_ids(d))
-        json_fail(&d->reader, "an id that stands twice");
-    if (d->no_memory || table->unknown.failed)
+    if (d->no_memory || table->unknown.failed || table->unknown_settings.failed)
         return error_no_memory(d->error);
     if (d->reader.why)
         return error_set(d->error, HF_CORRUPT, "not a lease table: %s", d->reader.why);
     return HF_OK;
 }
 
-/* The lease of this id in an earlier table. Entries rarely move, so the search starts at
- * `hint`. */
-static const struct lease *find_near(const struct lease_table *table, struct view id,
-                                     size_t hint)
+/* A table of another program may have given tokens without saying which is next. */
+static void finish(struct lease_table *table, struct mono_time arrived)
 {
-    for (size_t i = 0; i < table->lease_count; i++) {
-        const struct lease *lease = table->leases[(hint + i) % table->lease_count];
-        if (view_equal(lease->id, id))
-            return lease;
-    }
-    return NULL;
-}
-
-/* Sightings: what stands unchanged was seen since the first reply that showed it. */
-static void carry_sightings(struct lease_table *table, const struct lease_table *previous,
-                            struct mono_time arrived)
-{
-    for (size_t i = 0; i < table->lease_count; i++) {
-        struct lease *lease = table->leases[i];
-        const struct lease *before = previous ? find_near(previous, lease->id, i) : NULL;
-        lease->seen = before && lease_unchanged(before, lease) ? before->seen : arrived;
-    }
-    for (size_t i = 0; i < table->waiter_count; i++) {
-        struct waiter *waiter = &table->waiters[i];
-        if (!waiter->reserved)
-            continue;
-        const struct waiter *before =
-            previous ? table_find_waiter(previous, waiter->wanted->id) : NULL;
-        waiter->reserved_seen = before && before->reserved ? before->reserved_seen : arrived;
-    }
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->token >= table->next_token)
+            table->next_token = table->leases[i]->token + 1;
+    if (table->waiter_count == 0)
+        table_set_wanted(table, NULL);
+    queue_settle(table, arrived); /* finds nothing to do in what one of us wrote */
 }
 
 enum hf_status table_decode(struct view text, struct mono_time arrived,
@@ -440,7 +668,10 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
                             struct hf_error *error)
 {
     struct lease_settings settings = lease_settings_default();
-    struct decoding d = { .reader = json_read(text), .error = error };
+    struct decoding d = { .reader = json_read(text),
+                          .known = { .table = previous },
+                          .arrived = arrived,
+                          .error = error };
     struct view name;
     if (text.size > TABLE_BYTES_READ_MAX)
         return error_set(error, HF_CORRUPT, "not a lease table: %zu bytes", text.size);
@@ -450,14 +681,15 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
     for (json_enter_object(&d.reader); json_next_member(&d.reader, &name);)
         decode_member(&d, name);
     json_end(&d.reader);
-    mark_reserved(&d);
+    decode_waiters_late(&d);
+    decode_ids(&d);
     enum hf_status status = judge_whole(&d);
+    ids_release(&d.known.ids);
     if (status != HF_OK) {
         table_free(d.table);
         return status;
     }
-    carry_sightings(d.table, previous, arrived);
-    queue_settle(d.table, arrived); /* finds nothing to do in what one of us wrote */
+    finish(d.table, arrived);
     *ret_table = d.table;
     return HF_OK;
 }

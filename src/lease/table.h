@@ -30,7 +30,7 @@
 
 /* One who waits. Its id starts with its session: "<session>-<n>". */
 struct waiter {
-    struct lease *wanted;           /* what it turns into */
+    struct lease *wanted;           /* what it turns into; all its fields can be read */
     bool reserved;                  /* it is this one's turn */
     struct mono_time reserved_seen; /* since when we see that */
 };
@@ -43,11 +43,15 @@ struct lease_table {
     size_t lease_count;
     struct waiter *waiters;
     size_t waiter_count;
-    unsigned missed;    /* reservations in a row that nobody claimed */
-    struct view *audit; /* JSON objects, oldest first; each allocated */
+    struct lease *wanted; /* what waiters want who do not say; NULL when nobody waits */
+    unsigned missed;      /* reservations in a row that nobody claimed */
+    struct view *audit;   /* JSON objects, oldest first; each allocated */
     size_t audit_count;
-    struct buffer unknown; /* members that we do not know */
-    size_t bytes;          /* of the leases, waiters and audit entries */
+    struct buffer unknown;          /* members that we do not know */
+    struct buffer unknown_settings; /* and those of the settings */
+    size_t bytes;                   /* of the leases, waiters, `wanted` and audit entries */
+    size_t bytes_to_come;           /* of what waiters do not say: their leases will */
+    bool ended;                     /* leases ended, and older ones may have to go */
 };
 
 /* An empty table whose first token is of this epoch. */
@@ -56,8 +60,9 @@ struct lease_table *table_new(const struct lease_settings *settings, uint64_t ep
 void table_free(struct lease_table *table);
 
 /* Reads a document that arrived at this moment. What stood unchanged in `previous` (NULL for
- * none) keeps the moment since which it was seen. CORRUPT when it is not a table, UNSUPPORTED
- * when it is one of a later version. */
+ * none) keeps the moment since which it was seen, and is not read again but shared by the two
+ * tables: so they must be used by one task at a time. CORRUPT when it is not a table,
+ * UNSUPPORTED when it is one of a later version. */
 enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
                             struct hf_error *error);
@@ -72,6 +77,9 @@ bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, siz
 
 struct lease *table_find(const struct lease_table *table, struct view id);
 struct waiter *table_find_waiter(const struct lease_table *table, struct view id);
+
+/* When, on our boot-time clock, there will be something to scavenge if nothing changes. */
+struct mono_time table_due_at(const struct lease_table *table, const struct evidence *evidence);
 
 /* ---- Transitions --------------------------------------------------------------------- */
 
@@ -131,6 +139,9 @@ struct table_op {
  * A refusal may also have `changed` the table (what was over is cleared). */
 enum hf_status table_apply(struct lease_table *table, struct table_op *op,
                            const struct evidence *evidence);
+
+/* Whether a note can stand in a table: JSON, not too long and not too deep, or empty. */
+bool table_takes_note(struct view note);
 
 /* Aborts when an invariant does not hold. */
 void table_check(const struct lease_table *table);

@@ -18,6 +18,9 @@ static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX,
 /* The reservation names at most 2^MISSED_MAX waiters. */
 #define MISSED_MAX 12
 
+/* How deep in a table a note stands: in a member of its lease, in a member, in the table. */
+#define NOTE_DEPTH 3
+
 /* What a table has around its entries. */
 #define KIB_OF_HEADER ((size_t)4 * 1024)
 
@@ -31,6 +34,31 @@ void table_drop_audit(struct lease_table *table);
 
 void table_remove_lease(struct lease_table *table, size_t index);
 struct lease *table_take_waiter(struct lease_table *table, size_t index);
+
+/* Says what those want who do not say; takes it over. NULL: every one says. */
+void table_set_wanted(struct lease_table *table, struct lease *wanted);
+
+/* ---- Ids (ids.c) --------------------------------------------------------------------- */
+
+/* Where each id of a table stands: leases first, then waiters. Good until either changes. */
+struct ids {
+    const struct lease_table *table;
+    struct id_slot {
+        uint32_t hash;
+        uint32_t place; /* from 1; 0: empty */
+    } * slots;
+    size_t room;
+};
+
+#define NOWHERE SIZE_MAX
+
+/* False without memory. *ret_unique: no id stands twice. */
+bool ids_init(struct ids *ids, const struct lease_table *table, bool *ret_unique);
+void ids_release(struct ids *ids);
+
+/* The index of a lease, or of a waiter, or NOWHERE. */
+size_t ids_lease(const struct ids *ids, struct view id);
+size_t ids_waiter(const struct ids *ids, struct view id);
 
 /* ---- The queue (queue.c) ------------------------------------------------------------- */
 

@@ -26,8 +26,8 @@ static enum hf_status replace(struct lease_table *table, struct lease *old,
     if (status != HF_OK)
         return status;
     table->leases[index_of(table, old)] = lease;
-    table->bytes += lease->bytes.size;
-    table->bytes -= old->bytes.size;
+    table->bytes += lease->entry.size;
+    table->bytes -= old->entry.size;
     lease_free(old);
     op->changed = true;
     return HF_OK;
@@ -44,7 +44,7 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
         return false;
     for (size_t i = index + 1; i < table->lease_count; i++)
         if (table->leases[i]->status == LEASE_COMPLETED &&
-            leases_conflict(table->leases[i], lease))
+            leases_same_scopes(table->leases[i], lease))
             return false;
     return true;
 }
@@ -54,6 +54,9 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
 static void trim_finished(struct lease_table *table)
 {
     size_t finished = 0, completed = 0;
+    if (!table->ended)
+        return;
+    table->ended = false;
     for (size_t i = table->lease_count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
         if (lease->status == LEASE_ACTIVE || lease->output.size > 0)
@@ -77,6 +80,7 @@ static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
     fields.ended.us = evidence->time_known ? evidence->latest.us : 0;
     if (note.size > 0)
         fields.note = note;
+    table->ended = true;
     return replace(table, lease, &fields, op);
 }
 
@@ -127,7 +131,8 @@ static enum hf_status full(const struct lease_table *table, struct table_op *op)
 /* The bound in bytes holds for what is new; who waited already has a right to its lease. */
 static bool has_bytes_for(const struct lease_table *table, const struct lease *lease)
 {
-    return table->bytes + lease->bytes.size + lease->id.size + KIB_OF_HEADER < TABLE_BYTES_MAX;
+    size_t more = lease->entry.size + (lease->like ? 2 * lease->like->bytes.size : 0);
+    return table->bytes + table->bytes_to_come + more + KIB_OF_HEADER < TABLE_BYTES_MAX;
 }
 
 static enum hf_status grant(struct lease_table *table, const struct lease *wanted,
@@ -187,34 +192,72 @@ static struct view waiter_in_way(const struct lease_table *table, const struct l
     return VIEW("");
 }
 
+static bool is_wanted(const struct lease_table *table, const struct lease *lease)
+{
+    const struct lease *wanted = table->wanted;
+    return wanted && leases_same_wish(wanted, lease) && wanted->level == lease->level &&
+           wanted->ttl.us == lease->ttl.us && wanted->poll.us == lease->poll.us;
+}
+
+/* Whether what the table says to be wanted is wanted by anybody who does not say. */
+static bool is_wanted_in_use(const struct lease_table *table)
+{
+    for (size_t i = 0; i < table->waiter_count; i++)
+        if (table->waiters[i].wanted->like)
+            return true;
+    return false;
+}
+
+/* One who waits, as brief as can be; what it does not say is *ret_wanted, to be freed. */
+static enum hf_status make_waiter(const struct lease_table *table, struct table_op *op,
+                                  struct lease **ret_waiter, struct lease **ret_wanted)
+{
+    struct lease fields = *op->wanted;
+    enum hf_status status = HF_OK;
+    fields.like = NULL;
+    *ret_wanted = NULL;
+    if (is_wanted(table, op->wanted))
+        *ret_wanted = lease_share(table->wanted);
+    else if (!is_wanted_in_use(table))
+        status = wanted_new(&fields, ret_wanted, &op->error);
+    fields.like = *ret_wanted;
+    if (status == HF_OK)
+        status = lease_new(&fields, ret_waiter, &op->error);
+    return status;
+}
+
 static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
 {
-    struct lease *wanted;
+    struct lease *waiter = NULL, *wanted;
     check(op->wanted->poll.us > 0);
-    enum hf_status status = lease_new(op->wanted, &wanted, &op->error);
-    if (status != HF_OK)
+    enum hf_status status = make_waiter(table, op, &waiter, &wanted);
+    if (status == HF_OK && !has_bytes_for(table, waiter))
+        status = full(table, op);
+    if (status == HF_OK && !table_add_waiter(table, waiter))
+        status = error_no_memory(&op->error);
+    if (status != HF_OK) {
+        lease_free(waiter);
+        lease_free(wanted);
         return status;
-    if (!has_bytes_for(table, wanted)) {
-        lease_free(wanted);
-        return full(table, op);
     }
-    if (!table_add_waiter(table, wanted)) {
-        lease_free(wanted);
-        return error_no_memory(&op->error);
-    }
+    if (wanted)
+        table_set_wanted(table, wanted);
     op->changed = true;
     op->outcome = TABLE_QUEUED;
     op->position = table->waiter_count - 1;
     return HF_OK;
 }
 
-/* A note is spliced in as it stands, so it must be one JSON value and no more. */
-static bool is_note(struct view note)
+/* A note is spliced in as it stands, so it must be one JSON value and no more; and not so deep
+ * that a table with it could not be read. */
+bool table_takes_note(struct view note)
 {
     struct json_reader reader = json_read(note);
     struct view raw;
-    return note.size == 0 ||
-           (note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw) && json_end(&reader));
+    reader.depth = NOTE_DEPTH; /* as if what is around it had been entered */
+    bool good = note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw);
+    reader.depth = 0;
+    return note.size == 0 || (good && json_end(&reader));
 }
 
 /* Ids are also names of members, and are compared as they stand there. */
@@ -242,7 +285,7 @@ static enum hf_status check_texts(const struct lease *wanted, struct table_op *o
         return error_set(&op->error, HF_INVALID,
                          "an output's name is UTF-8 text of at most %d bytes",
                          OUTPUT_BYTES_MAX);
-    if (!is_note(wanted->note))
+    if (!table_takes_note(wanted->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     return HF_OK;
@@ -291,15 +334,15 @@ static enum hf_status check_slots(const struct lease_table *table, struct table_
     return HF_OK;
 }
 
-/* Whether it was completed within the period, in doubt yes: what must not run twice may run
- * late. */
+/* Whether the same was completed within the period, in doubt yes: what must not run twice may
+ * run late. Work on a part, or on more, is other work. */
 static enum hf_status check_once_per(const struct lease_table *table, struct table_op *op,
                                      const struct lease *wanted,
                                      const struct evidence *evidence)
 {
     for (size_t i = table->lease_count; op->once_per.us > 0 && i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_conflict(lease, wanted))
+        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
             continue;
         bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
         int64_t ago_us = same_clock ? evidence->earliest.us - lease->ended.us
@@ -471,7 +514,7 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
-    if (!is_note(op->note))
+    if (!table_takes_note(op->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     return end_lease(table, lease, end, op->note, evidence, op);

@@ -112,6 +112,7 @@ static const struct doc_type epoch_type = {
 
 struct raise_op {
     struct doc_op op;
+    uint64_t by;
     uint64_t epoch;
 };
 
@@ -121,16 +122,17 @@ static enum hf_status apply_raise(struct doc_op *op, void *body,
     (void)evidence;
     struct raise_op *raise = (struct raise_op *)(void *)op;
     uint64_t *epoch = body;
-    if (*epoch == EPOCH_MAX)
+    if (raise->by > EPOCH_MAX - *epoch)
         return error_set(&op->error, HF_UNAVAILABLE, "the namespace has used up its epochs");
-    raise->epoch = ++*epoch;
+    *epoch += raise->by;
+    raise->epoch = *epoch;
     op->changed = true;
     return HF_OK;
 }
 
-enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
-                           struct mono_time deadline, uint64_t *ret_epoch,
-                           struct hf_error *error)
+enum hf_status epoch_raise_by(struct store *store, struct doc_clock *clock, struct view ns,
+                              uint64_t by, struct mono_time deadline, uint64_t *ret_epoch,
+                              struct hf_error *error)
 {
     struct epoch_key space;
     struct doc *doc;
@@ -138,7 +140,7 @@ enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct 
         doc_new(store, clock, key_of(ns, &space), &epoch_type, NULL, &doc, error);
     if (status != HF_OK)
         return status;
-    struct raise_op raise = { .op = { .apply = apply_raise, .deadline = deadline } };
+    struct raise_op raise = { .op = { .apply = apply_raise, .deadline = deadline }, .by = by };
     status = doc_update(doc, &raise.op);
     if (status == HF_OK)
         *ret_epoch = raise.epoch;
@@ -146,4 +148,11 @@ enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct 
         *error = raise.op.error;
     doc_free(doc);
     return status;
+}
+
+enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
+                           struct mono_time deadline, uint64_t *ret_epoch,
+                           struct hf_error *error)
+{
+    return epoch_raise_by(store, clock, ns, 1, deadline, ret_epoch, error);
 }

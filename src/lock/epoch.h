@@ -19,4 +19,9 @@ enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct 
                            struct mono_time deadline, uint64_t *ret_epoch,
                            struct hf_error *error);
 
+/* The same by more than one. */
+enum hf_status epoch_raise_by(struct store *store, struct doc_clock *clock, struct view ns,
+                              uint64_t by, struct mono_time deadline, uint64_t *ret_epoch,
+                              struct hf_error *error);
+
 #endif

@@ -1,6 +1,7 @@
 #include "lock/tables.h"
 
 #include "base/layout.h"
+#include "base/parse.h"
 #include "lock/epoch.h"
 
 #include <inttypes.h>
@@ -33,6 +34,36 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
     return HF_OK;
 }
 
+/* Cuts the text off the end, if it is there. */
+static bool cut_end(struct view *whole, struct view end)
+{
+    bool there =
+        whole->size >= end.size && view_equal(view_from(*whole, whole->size - end.size), end);
+    if (there)
+        whole->size -= end.size;
+    return there;
+}
+
+bool table_key_is_ours(struct view key)
+{
+    struct view rest = key;
+    struct view ns = view_cut(&rest, '/');
+    struct view path = view_from(key, ns.size); /* with its slash */
+    struct view name = path;
+    uint64_t inode;
+    if (key.size > KEY_BYTES_MAX || name_check(ns, NULL) != HF_OK)
+        return false;
+    if (view_equal(key, VIEW(LAYOUT_CHUNK_LEASES)) || view_equal(path, VIEW(LAYOUT_PATHS)))
+        return true;
+    if (!cut_end(&name, VIEW(".json")))
+        return false;
+    if (view_starts_with(name, VIEW(LAYOUT_META_FOLDER)))
+        return name_check(view_from(name, strlen(LAYOUT_META_FOLDER)), NULL) == HF_OK;
+    return view_starts_with(name, VIEW(LAYOUT_INODE_FOLDER)) &&
+           parse_u64(view_from(name, strlen(LAYOUT_INODE_FOLDER)), UINT64_MAX, &inode, NULL) ==
+               HF_OK;
+}
+
 /* ---- As a document ------------------------------------------------------------------- */
 
 static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
@@ -60,6 +91,12 @@ static uint64_t first_token(uint64_t epoch)
     return epoch << 32 | 1;
 }
 
+static bool is_whole(const void *body)
+{
+    const struct lease_table *table = body;
+    return !table->adopted && table->next_token > 0;
+}
+
 /* A table of another program gets tokens of a new epoch. A stub, which says only that there is a
  * table, gets those of the epoch as it is now: it was read after the stub had landed, so a purge
  * of this name has raised it already. */
@@ -70,7 +107,7 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
     struct lease_table *table = body;
     uint64_t epoch;
     table->settings = lease_settings_stricter(&table->settings, &space->settings);
-    if (!table->adopted && table->next_token > 0)
+    if (is_whole(table))
         return HF_OK;
     enum hf_status status =
         table->adopted ? epoch_raise(space->store, space->clock, view_of(space->ns), deadline,
@@ -79,7 +116,8 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
     if (status != HF_OK)
         return status;
     table->adopted = false;
-    table->next_token = first_token(epoch);
+    if (table->next_token < first_token(epoch))
+        table->next_token = first_token(epoch);
     return HF_OK;
 }
 
@@ -135,6 +173,7 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
 const struct doc_type table_doc_type = {
     .bytes_max = TABLE_BYTES_READ_MAX,
     .decode = decode,
+    .is_whole = is_whole,
     .prepare = prepare,
     .birth = birth,
     .encode = encode,
@@ -193,22 +232,30 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
     return status;
 }
 
+/* CONFLICT when it is a table after all. */
+static enum hf_status check_damaged(struct view bytes, struct mono_time arrived,
+                                    struct hf_error *error)
+{
+    struct lease_table *table;
+    enum hf_status status = table_decode(bytes, arrived, NULL, &table, error);
+    if (status == HF_CORRUPT)
+        return HF_OK;
+    if (status == HF_OK)
+        table_free(table);
+    return error_set(error, HF_CONFLICT, "the table is not damaged any more");
+}
+
 enum hf_status table_replace(struct table_space *space, struct view key,
                              struct mono_time deadline, struct hf_error *error)
 {
     struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
     struct get_call get = { .key = key, .body = &bytes, .deadline = deadline };
     enum hf_status status = store_get(space->store, &get);
-    struct lease_table *table;
     uint64_t epoch;
-    if (status != HF_OK) {
+    if (status == HF_OK)
+        status = check_damaged(buffer_view(&bytes), get.stamp.received, error);
+    else
         *error = get.error;
-    } else if (table_decode(buffer_view(&bytes), get.stamp.received, NULL, &table, error) !=
-               HF_CORRUPT) {
-        if (error->status == HF_OK)
-            table_free(table);
-        status = error_set(error, HF_CONFLICT, "the table is not damaged any more");
-    }
     if (status == HF_OK)
         status = keep_aside(space, key, buffer_view(&bytes), deadline, error);
     if (status == HF_OK)

@@ -21,6 +21,10 @@ extern const struct doc_type table_doc_type;
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error);
 
+/* Whether there can be a table of this key, in any namespace: what is none is never to be taken for
+ * one that is damaged. */
+bool table_key_is_ours(struct view key);
+
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
  * what. CONFLICT: somebody else did, or the table is not damaged any more; read it again. */

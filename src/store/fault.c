@@ -288,6 +288,21 @@ static void fault_learn(struct store *store, const struct store_traits *traits)
         inner->ops->learn(inner, traits);
 }
 
+static bool fault_listens(const struct store *store)
+{
+    return store_listens(((const struct fault_store *)(const void *)store)->inner);
+}
+
+static bool fault_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    return store_listen(fault_of(store)->inner, ticket, until);
+}
+
+static void fault_ring(struct store *store)
+{
+    store_ring(fault_of(store)->inner);
+}
+
 static void fault_close(struct store *store)
 {
     struct fault_store *fault = fault_of(store);
@@ -314,6 +329,9 @@ static const struct store_ops fault_ops = {
     .put_file = fault_put_file,
     .inspect = fault_inspect,
     .learn = fault_learn,
+    .listens = fault_listens,
+    .listen = fault_listen,
+    .ring = fault_ring,
     .close = fault_close,
 };
 

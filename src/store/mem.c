@@ -25,6 +25,9 @@ struct mem_store {
         struct env_mutex mutex; /* guards what stands beside it */
         struct map objects;
         uint64_t writes; /* so far: the next ETag */
+        struct env_cond changed;
+        uint64_t changes; /* so far, and 1: the tickets of those who listen */
+        size_t listening; /* tasks that wait for the next change */
     } shared;
 };
 
@@ -47,6 +50,13 @@ static struct object *object_new(struct view key, size_t body_size)
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
+static void note_change_locked(struct mem_store *mem)
+{
+    mem->shared.changes++;
+    if (mem->shared.listening > 0)
+        env_cond_broadcast(&mem->shared.changed);
+}
+
 /* Takes `object` over, on failure too. */
 static void put_object(struct mem_store *mem, struct put_call *call, struct object *object)
 {
@@ -63,6 +73,8 @@ static void put_object(struct mem_store *mem, struct put_call *call, struct obje
         call->etag = object->info.etag;
         if (!map_put(&mem->shared.objects, object->key, object, &old))
             status = error_no_memory(&call->error);
+        else
+            note_change_locked(mem);
     }
     env_mutex_unlock(&mem->shared.mutex);
     free(status == HF_OK ? old : object);
@@ -116,6 +128,8 @@ static void mem_remove(struct store *store, struct delete_call *calls, size_t co
         if (condition_judge(&calls[i].condition, current ? &current->info.etag : NULL,
                             &calls[i].error) == HF_OK)
             taken = map_take(&mem->shared.objects, calls[i].key);
+        if (taken)
+            note_change_locked(mem);
         env_mutex_unlock(&mem->shared.mutex);
         free(taken);
     }
@@ -169,6 +183,39 @@ static void mem_list(struct store *store, struct list_call *call)
     env_mutex_unlock(&mem->shared.mutex);
 }
 
+/* ---- Listening ----------------------------------------------------------------------- */
+
+static bool mem_listens(const struct store *store)
+{
+    (void)store;
+    return true;
+}
+
+static void mem_ring(struct store *store)
+{
+    struct mem_store *mem = mem_of(store);
+    env_mutex_lock(&mem->shared.mutex);
+    note_change_locked(mem);
+    env_mutex_unlock(&mem->shared.mutex);
+}
+
+static bool mem_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    struct mem_store *mem = mem_of(store);
+    env_mutex_lock(&mem->shared.mutex);
+    mem->shared.listening++;
+    while (mem->shared.changes == *ticket &&
+           env_cond_wait_until(&mem->shared.changed, &mem->shared.mutex, until))
+        ;
+    mem->shared.listening--;
+    bool news = mem->shared.changes != *ticket;
+    *ticket = mem->shared.changes;
+    env_mutex_unlock(&mem->shared.mutex);
+    return news;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------- */
+
 static void mem_close(struct store *store)
 {
     struct mem_store *mem = mem_of(store);
@@ -176,6 +223,7 @@ static void mem_close(struct store *store)
     while ((object = map_seek(&mem->shared.objects, VIEW(""), /* beyond */ false)))
         free(map_take(&mem->shared.objects, object->key));
     map_release(&mem->shared.objects);
+    env_cond_release(&mem->shared.changed);
     env_mutex_release(&mem->shared.mutex);
     free(mem);
 }
@@ -188,6 +236,9 @@ static const struct store_ops mem_ops = {
     .list = mem_list,
     .get_file = mem_get_file,
     .put_file = mem_put_file,
+    .listens = mem_listens,
+    .listen = mem_listen,
+    .ring = mem_ring,
     .close = mem_close,
 };
 
@@ -210,9 +261,10 @@ enum hf_status mem_store_open(struct env *env, const struct url *url, struct sto
                               .etag_fresh = true,
                               .list_ordered = true,
                               .clock = STORE_CLOCK_BOOT } },
-        .shared = { .objects = MAP_INIT },
+        .shared = { .objects = MAP_INIT, .changes = 1 },
     };
     env_mutex_init(env, &mem->shared.mutex);
+    env_cond_init(env, &mem->shared.changed);
     *ret_store = &mem->base;
     return HF_OK;
 }

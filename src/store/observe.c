@@ -157,6 +157,58 @@ static void observed_put_file(struct store *store, struct put_call *call, int fd
     tell(observed, &seen);
 }
 
+/* What a change did, as the get and the put that others would have taken. */
+struct watched_change {
+    struct change_call *call; /* the caller's */
+    bool read;
+    uint64_t bytes_read, bytes_written;
+};
+
+static struct view watched_decide(void *argument, const struct etag *now, struct view body)
+{
+    struct watched_change *watched = argument;
+    watched->read = watched->read || body.data || now->size == 0;
+    watched->bytes_read = body.size;
+    struct view bytes = watched->call->decide(watched->call->argument, now, body);
+    watched->bytes_written = bytes.size;
+    return bytes;
+}
+
+static void observed_change(struct store *store, struct change_call *call)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    struct watched_change watched = { .call = call };
+    struct change_call inner = *call;
+    struct hf_error missing;
+    inner.decide = watched_decide;
+    inner.argument = &watched;
+    store_change(observed->inner, &inner);
+    inner.decide = call->decide;
+    inner.argument = call->argument;
+    *call = inner;
+    error_set(&missing, HF_NOT_FOUND, "no such object");
+    struct observation seen = { .key = call->key,
+                                .error = &call->error,
+                                .etag = call->etag.size > 0 ? &call->etag : NULL,
+                                .took = since(store, start),
+                                .first_of_batch = true };
+    if (watched.read || !call->wrote) {
+        seen.kind = CALL_GET;
+        seen.bytes_received = watched.bytes_read;
+        if (call->error.status == HF_OK && call->etag.size == 0)
+            seen.error = &missing;
+        tell(observed, &seen);
+    }
+    if (call->wrote || call->error.status == HF_UNSURE) {
+        seen.kind = CALL_PUT;
+        seen.error = &call->error;
+        seen.bytes_received = 0;
+        seen.bytes_sent = watched.bytes_written;
+        tell(observed, &seen);
+    }
+}
+
 static void observed_inspect(struct store *store, struct probe_report *report)
 {
     struct store *inner = observed_of(store)->inner;
@@ -169,6 +221,21 @@ static void observed_learn(struct store *store, const struct store_traits *trait
     struct store *inner = observed_of(store)->inner;
     if (inner->ops->learn)
         inner->ops->learn(inner, traits);
+}
+
+static bool observed_listens(const struct store *store)
+{
+    return store_listens(((const struct observed_store *)(const void *)store)->inner);
+}
+
+static bool observed_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    return store_listen(observed_of(store)->inner, ticket, until);
+}
+
+static void observed_ring(struct store *store)
+{
+    store_ring(observed_of(store)->inner);
 }
 
 static void observed_close(struct store *store)
@@ -187,6 +254,10 @@ static const struct store_ops observed_ops = {
     .put_file = observed_put_file,
     .inspect = observed_inspect,
     .learn = observed_learn,
+    .change = observed_change,
+    .listens = observed_listens,
+    .listen = observed_listen,
+    .ring = observed_ring,
     .close = observed_close,
 };
 

@@ -191,6 +191,43 @@ enum hf_status store_put_file(struct store *store, struct put_call *call, int fd
     return call->error.status;
 }
 
+enum hf_status store_change(struct store *store, struct change_call *call)
+{
+    call->wrote = false;
+    call->etag = (struct etag){ 0 };
+    call->stamp = (struct store_stamp){ 0 };
+    if (!store->ops->change)
+        return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
+    if (!key_is_good(call->key, &call->error))
+        return call->error.status;
+    store->ops->change(store, call);
+    check(!call->wrote || call->etag.size > 0);
+    return call->error.status;
+}
+
+bool store_listens(const struct store *store)
+{
+    return store->ops->listens && store->ops->listens(store);
+}
+
+bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    if (store->ops->listen)
+        return store->ops->listen(store, ticket, until);
+    if (*ticket == 0) {
+        *ticket = 1;
+        return true;
+    }
+    env_sleep_until(store->env, until);
+    return false;
+}
+
+void store_ring(struct store *store)
+{
+    if (store->ops->ring)
+        store->ops->ring(store);
+}
+
 void store_close(struct store *store)
 {
     if (store)

@@ -121,6 +121,7 @@ struct put_call {
     struct view key;
     struct view body;
     struct condition condition;
+    bool quiet; /* nobody waits for this one: who listens need not wake */
     struct mono_time deadline;
     /* answered */
     struct etag etag;
@@ -134,6 +135,27 @@ struct delete_call {
     struct condition condition; /* ALWAYS, or MATCH where traits.delete_conditional */
     struct mono_time deadline;
     /* answered */
+    struct store_stamp stamp;
+    struct hf_error error;
+};
+
+/* One object read and written as one step, by a store that has a lock of its own: nobody writes in
+ * between, so there is no conflict. */
+struct change_call {
+    /* asked */
+    struct view key;
+    struct etag known; /* the version whose bytes the caller has; empty: none */
+    /* Called with the store's lock held, so it must be quick, and call no store. `now` is the ETag of
+     * the object, empty when there is none; `body` its bytes, with data NULL when `now` is
+     * `known`. Returns what to write; data NULL: leave it as it is. May be called again when the
+     * step failed and is tried once more. */
+    struct view (*decide)(void *argument, const struct etag *now, struct view body);
+    void *argument;
+    bool quiet; /* as in put_call; decide may set it */
+    struct mono_time deadline;
+    /* answered; OK also when nothing was written, UNSUPPORTED when it takes a get and a put */
+    bool wrote;
+    struct etag etag; /* of the object now */
     struct store_stamp stamp;
     struct hf_error error;
 };
@@ -181,6 +203,7 @@ struct store_traits {
     bool list_ordered;         /* listings come in byte order */
     bool etag_bare;            /* on the wire If-Match wants the ETag without its quotes */
     enum store_clock clock;
+    uint32_t clock_skew_ms; /* the clocks of its front ends agree within half of this */
 };
 
 struct store;
@@ -202,6 +225,12 @@ struct store_ops {
     void (*inspect)(struct store *store, struct probe_report *report);
     /* May be NULL: takes what an earlier probe found, so as not to find it out again. */
     void (*learn)(struct store *store, const struct store_traits *traits);
+    /* May be NULL: changes one object in one step. */
+    void (*change)(struct store *store, struct change_call *call);
+    /* All or none: as store_listens, store_listen and store_ring. */
+    bool (*listens)(const struct store *store);
+    bool (*listen)(struct store *store, uint64_t *ticket, struct mono_time until);
+    void (*ring)(struct store *store);
     void (*close)(struct store *store);
 };
 
@@ -225,6 +254,9 @@ enum hf_status store_put(struct store *store, struct put_call *call);
 enum hf_status store_delete(struct store *store, struct delete_call *call);
 enum hf_status store_list(struct store *store, struct list_call *call);
 
+/* UNSUPPORTED where the store cannot, or not this object: then get and put. */
+enum hf_status store_change(struct store *store, struct change_call *call);
+
 /* Many calls, at most BATCH_MAX: the back end does them together as well as it can. OK when all
  * are; else the first status that is not. A call that is INVALID or UNSUPPORTED as it stands
  * fails the whole batch: nothing of it is done, and every call has that error. */
@@ -240,5 +272,35 @@ enum hf_status store_get_file(struct store *store, struct get_call *call, int fd
                               const struct progress *progress);
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress);
+
+/* ---- Waiting for others to write ----------------------------------------------------- */
+
+/* Who waits for an object to change looks, listens, looks again:
+ *
+ *     uint64_t ticket = 0;
+ *     while (store_listen(store, &ticket, until))
+ *         if (look(store))
+ *             return true;
+ *
+ * Local stores hear of each put and delete that changed something, by any process of this
+ * machine, this one too. Not of a writer that was killed just after its commit, nor of files
+ * that are changed by hand: so let `until` be near enough to look now and then all the same.
+ *
+ * store_listens: whether it hears anything at present. Where it does not, `until` is the next
+ * time to poll. A store that hears may become deaf (the user's inotify instances are used up)
+ * and hear again later; ask before each wait. */
+bool store_listens(const struct store *store);
+
+/* Waits until somebody may have written since the call that set *ticket, or until the moment.
+ * True: something may have changed, and *ticket is new. False: the moment has come. A ticket of
+ * 0 means never listened: true, at once. No write is missed between two calls: one that is
+ * committed after a call has returned makes the next one with its ticket return true at once.
+ *
+ * It wakes for a write of any key unless that was quiet, and may for none. Also true, at once, when the store has
+ * become deaf, or hears again. Many tasks may listen, each with a ticket of its own. */
+bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until);
+
+/* Wakes all who listen, as a write would. */
+void store_ring(struct store *store);
 
 #endif

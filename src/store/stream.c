@@ -49,6 +49,14 @@ enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, s
     return HF_OK;
 }
 
+enum hf_status file_set_size(int fd, uint64_t size, struct hf_error *error)
+{
+    while (ftruncate(fd, (off_t)size) != 0)
+        if (errno != EINTR)
+            return error_from_errno(error, errno, "set the size of the file");
+    return HF_OK;
+}
+
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
                          const struct progress *progress, struct hf_error *error)
 {

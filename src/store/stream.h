@@ -14,6 +14,9 @@ enum hf_status file_write_at(int fd, struct view bytes, uint64_t offset,
 enum hf_status file_read_at(int fd, void *bytes, size_t size, uint64_t offset, size_t *ret_size,
                             struct hf_error *error);
 
+/* Cuts the file off, or extends it by zeros, to this size. */
+enum hf_status file_set_size(int fd, uint64_t size, struct hf_error *error);
+
 /* Copies `length` bytes of `from`, starting at `offset`, to the start of `to`. CORRUPT if the
  * file ends before. */
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,

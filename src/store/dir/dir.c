@@ -126,6 +126,26 @@ static void dir_get_file(struct store *store, struct get_call *call, int fd,
     get_one(dir_of(store), call, &sink);
 }
 
+/* ---- Listening ----------------------------------------------------------------------- */
+
+static bool dir_listens(const struct store *store)
+{
+    const struct dir_store *dir = (const struct dir_store *)store;
+    return !dir_is_forked(dir, /* error */ NULL) && bell_listens(&dir->bell);
+}
+
+/* A forked child finds out why at its next call. */
+static void dir_ring(struct store *store)
+{
+    bell_ring(&dir_of(store)->bell);
+}
+
+static bool dir_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    struct dir_store *dir = dir_of(store);
+    return dir_is_forked(dir, /* error */ NULL) || bell_listen(&dir->bell, ticket, until);
+}
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 /* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
@@ -177,7 +197,9 @@ static enum hf_status open_root(const char *path, bool sync, int *ret_root,
 static void dir_close(struct store *store)
 {
     struct dir_store *dir = dir_of(store);
-    dir_temp_release(&dir->temp, dir_is_forked(dir, /* error */ NULL));
+    bool forked = dir_is_forked(dir, /* error */ NULL);
+    bell_release(&dir->bell, forked);
+    dir_temp_release(&dir->temp, forked);
     dir_locks_close(&dir->locks);
     close(dir->root);
     free(dir);
@@ -191,6 +213,9 @@ static const struct store_ops dir_ops = {
     .list = dir_list,
     .get_file = dir_get_file,
     .put_file = dir_put_file,
+    .listens = dir_listens,
+    .listen = dir_listen,
+    .ring = dir_ring,
     .close = dir_close,
 };
 
@@ -245,6 +270,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
     }
     dir_temp_init(&dir->temp, &dir->locks);
     dir_temp_sweep(&dir->temp);
+    bell_init(&dir->bell, env, dir->root, "%bell", DIR_LOCK_FILE, dir->locks.writable);
     *ret_store = &dir->base;
     return HF_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef STORE_DIR_INSIDE_H
 #define STORE_DIR_INSIDE_H
 
+#include "store/bell.h"
 #include "store/dir/file.h"
 #include "store/dir/lock.h"
 #include "store/dir/temp.h"
@@ -16,6 +17,7 @@ struct dir_store {
     bool sync;
     struct dir_locks locks;
     struct dir_temp temp;
+    struct bell bell; /* rung after each change */
 };
 
 static inline struct dir_store *dir_of(struct store *store)

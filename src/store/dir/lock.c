@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOCK_FILE "%lock"
-
 /* Waiting starts with short steps, since most holders need microseconds, and ends with long
  * ones, since some need a disk. */
 #define WAIT_US_MIN 50
@@ -41,10 +39,10 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
                               struct hf_error *error)
 {
     *locks = (struct dir_locks){ .env = env, .root = root, .sync = sync, .writable = true };
-    locks->fd = openat(root, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    locks->fd = openat(root, DIR_LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (locks->fd < 0 && (errno == EROFS || errno == EACCES || errno == EPERM)) {
         locks->writable = false;
-        locks->fd = openat(root, LOCK_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        locks->fd = openat(root, DIR_LOCK_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         if (locks->fd < 0 && errno != ENOENT && errno != EACCES)
             return error_from_errno(error, errno, "open the lock file");
     } else if (locks->fd < 0) {
@@ -89,7 +87,7 @@ static int take_fd(struct dir_locks *locks)
     if (fd >= 0)
         return fd;
     int access = locks->writable ? O_RDWR : O_RDONLY;
-    return openat(locks->root, LOCK_FILE, access | O_CLOEXEC | O_NOFOLLOW);
+    return openat(locks->root, DIR_LOCK_FILE, access | O_CLOEXEC | O_NOFOLLOW);
 }
 
 static void give_fd(struct dir_locks *locks, int fd)

@@ -21,6 +21,8 @@
 #include "base/view.h"
 #include "env/env.h"
 
+#define DIR_LOCK_FILE "%lock"
+
 #define DIR_STRIPES 65536
 
 /* Held shared while one directory is listed, exclusively while a file moves aside in one: so a

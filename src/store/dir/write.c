@@ -36,7 +36,9 @@ struct change {
     struct dir_new *file; /* NULL: a delete */
     int folder;
     const char *leaf;
-    bool again; /* the ground moved under it: nothing was changed, start over */
+    bool visible; /* it has happened, durably or not */
+    bool quiet;   /* nobody need hear of it */
+    bool again;   /* the ground moved under it: nothing was changed, start over */
 };
 
 static void change_init(struct change *change, struct dir_store *dir, struct view key,
@@ -49,6 +51,8 @@ static void change_init(struct change *change, struct dir_store *dir, struct vie
     change->file = NULL;
     change->folder = -1;
     change->leaf = dir_leaf(&change->path);
+    change->visible = false;
+    change->quiet = false;
     change->again = false;
 }
 
@@ -91,9 +95,10 @@ static enum hf_status judge_early(struct dir_store *dir, const struct change *ch
 /* ---- Changing, with the stripe held -------------------------------------------------- */
 
 /* After a change of the directory: durable or UNSURE. */
-static enum hf_status seal_locked(struct dir_store *dir, const struct change *change,
+static enum hf_status seal_locked(struct dir_store *dir, struct change *change,
                                   struct hf_error *error)
 {
+    change->visible = true;
     if (dir->sync && fsync(change->folder) != 0) {
         error_from_errno(error, errno, "sync the folder");
         error->status = HF_UNSURE;
@@ -184,6 +189,8 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
         status = apply_locked(dir, change, error);
         dir_lock_drop(&dir->locks, &lock);
     }
+    if (change->visible && !change->quiet)
+        bell_ring(&dir->bell);
     if (change->folder >= 0)
         close(change->folder);
     return status;
@@ -252,6 +259,7 @@ static void put_one(struct dir_store *dir, struct put_call *call, const struct s
     if (dir_is_forked(dir, &call->error))
         return;
     change_init(&change, dir, call->key, &call->condition, call->deadline);
+    change.quiet = call->quiet;
     if (judge_early(dir, &change, &call->error) != HF_OK ||
         dir_temp_make(&dir->temp, &file, &call->error) != HF_OK)
         return;

@@ -45,7 +45,7 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return error_no_memory(error);
+        return error_set(error, HF_UNAVAILABLE, "libcurl is missing, or has no memory");
     struct http_pool *pool = calloc(1, sizeof *pool);
     char *ca_file = pool && options->ca_file ? strdup(options->ca_file) : NULL;
     if (!pool || (options->ca_file && !ca_file)) {

@@ -223,6 +223,11 @@ static bool is_host_byte(char c)
     return is_bucket_byte(c) || c == ':' || c == '[' || c == ']';
 }
 
+/* How far the clocks of a store's front ends may be apart, twice: AWS keeps its own in step; of
+ * others nothing is known. */
+#define CLOCK_SKEW_AWS_MS    2000
+#define CLOCK_SKEW_OTHERS_MS 30000
+
 static struct view find_endpoint(const struct url *url)
 {
     struct view endpoint = url_parameter(url, "endpoint");
@@ -358,6 +363,8 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
     s3->base = (struct store){ .ops = &s3_ops,
                                .env = env,
                                .traits = { .list_ordered = true, .clock = STORE_CLOCK_DATE } };
+    s3->base.traits.clock_skew_ms =
+        find_endpoint(url).data ? CLOCK_SKEW_OTHERS_MS : CLOCK_SKEW_AWS_MS;
     bool in_host;
     if (set_names(s3, url, error) != HF_OK || set_region(s3, url, error) != HF_OK ||
         choose_style(s3, url, &in_host, error) != HF_OK ||

@@ -134,11 +134,80 @@ static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *wri
         memcpy(write->replaced, row.file, sizeof row.file);
 }
 
+/* Writes what was decided, if anything. */
+static void write_decided(struct sqlite_writer *writer, struct sqlite_write *write,
+                          const struct sqlite_row *row)
+{
+    struct change_call *call = write->change;
+    call->etag = row ? row->info.etag : (struct etag){ 0 };
+    write->size = write->body.size;
+    write->quiet = call->quiet;
+    if (!write->body.data) {
+        write->quiet = true;
+        error_clear(write->error);
+        return;
+    }
+    if (write->body.size > SQLITE_INLINE_MAX) {
+        error_set(write->error, HF_UNSUPPORTED, "what is to be written is too large for this");
+        return;
+    }
+    int code = run_put(writer, write, row);
+    if (code != SQLITE_OK) {
+        sqlite_error(write->error, writer->connection.handle, code, "write");
+        return;
+    }
+    call->wrote = true;
+    call->etag = write->etag;
+    if (row)
+        memcpy(write->replaced, row->file, sizeof row->file);
+    error_clear(write->error);
+}
+
+static void note_loud(struct sqlite_writer *writer, const struct sqlite_write *write)
+{
+    writer->loud = writer->loud || (write->error->status == HF_OK && !write->quiet);
+}
+
+/* Lets the caller see the row and decide. */
+static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
+{
+    struct change_call *call = write->change;
+    struct sqlite_connection *connection = &writer->connection;
+    sqlite3_stmt *fetch = connection->statements[SQL_FETCH];
+    struct sqlite_row row = { .id = 0 };
+    call->wrote = false;
+    sqlite_bind_view(fetch, 1, write->key);
+    sqlite_bind_view(fetch, 2, etag_view(&call->known));
+    int code = sqlite3_step(fetch);
+    bool found = code == SQLITE_ROW;
+    enum hf_status status = HF_OK;
+    if (found)
+        status = sqlite_row_read(fetch, &row, write->error);
+    else if (code != SQLITE_DONE)
+        status = sqlite_error(write->error, connection->handle, code, "look for the object");
+    bool known = found && etag_equal(&row.info.etag, &call->known);
+    if (status == HF_OK && row.file[0] != '\0' && !known)
+        status = error_set(write->error, HF_UNSUPPORTED, "the object is too large for this");
+    struct view body = found && !known ? sqlite_row_last(fetch) : (struct view){ NULL, 0 };
+    if (found && !known && !body.data)
+        body = VIEW("");
+    if (status == HF_OK)
+        write->body = call->decide(call->argument, &row.info.etag, body);
+    sqlite_reset(connection, SQL_FETCH);
+    if (status == HF_OK)
+        write_decided(writer, write, found ? &row : NULL);
+}
+
 /* False when the write has spoiled the whole transaction; then it has the reason. */
 static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
 {
     bool swapped;
     write->replaced[0] = '\0';
+    if (write->change) {
+        change_row(writer, write);
+        note_loud(writer, write);
+        return sqlite3_get_autocommit(writer->connection.handle) == 0;
+    }
     int code = swap_row(writer, write, &swapped);
     if (code != SQLITE_OK)
         sqlite_error(write->error, writer->connection.handle, code, "write");
@@ -146,6 +215,7 @@ static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
         error_clear(write->error);
     else
         judge_and_run(writer, write);
+    note_loud(writer, write);
     return sqlite3_get_autocommit(writer->connection.handle) == 0;
 }
 
@@ -181,6 +251,7 @@ static bool has_moved(struct sqlite_writer *writer)
 
 static int begin(struct sqlite_writer *writer)
 {
+    writer->loud = false;
     int code = sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
     if (code == SQLITE_OK && has_moved(writer)) {
         roll_back(writer);
@@ -391,11 +462,16 @@ static void checkpoint(struct sqlite_writer *writer)
     writer->wal_pages = 0;
 }
 
-static int note_pages(void *argument, sqlite3 *handle, const char *name, int pages)
+/* SQLite calls this when a commit that wrote to the WAL is done and its lock given up: not for a
+ * group of writes that were all refused. */
+static int note_commit(void *argument, sqlite3 *handle, const char *name, int pages)
 {
+    struct sqlite_writer *writer = argument;
     (void)handle;
     (void)name;
-    ((struct sqlite_writer *)argument)->wal_pages = pages;
+    writer->wal_pages = pages;
+    if (writer->loud)
+        bell_ring(writer->bell);
     return SQLITE_OK;
 }
 
@@ -576,17 +652,18 @@ void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *bat
 /* ---- Life ---------------------------------------------------------------------------- */
 
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
-                        const struct sqlite_connection *connection)
+                        const struct sqlite_connection *connection, const struct bell *bell)
 {
     *writer = (struct sqlite_writer){
         .database = database,
+        .bell = bell,
         .connection = *connection,
         .checkpoint_at = CHECKPOINT_PAGES,
     };
     env_random_hex(database->env, 16, writer->etag_prefix);
     env_mutex_init(database->env, &writer->gather_mutex);
     env_cond_init(database->env, &writer->gathered);
-    sqlite3_wal_hook(connection->handle, note_pages, writer);
+    sqlite3_wal_hook(connection->handle, note_commit, writer);
 }
 
 void sqlite_writer_release(struct sqlite_writer *writer)

@@ -17,6 +17,7 @@
 #ifndef STORE_SQLITE_GROUP_H
 #define STORE_SQLITE_GROUP_H
 
+#include "store/bell.h"
 #include "store/sqlite/db.h"
 
 #include <stdatomic.h>
@@ -25,11 +26,13 @@
 struct sqlite_write {
     /* asked */
     bool is_delete;
+    bool quiet; /* nobody need hear of it */
     struct view key;
     struct view body; /* of a put whose file has no name */
     uint64_t size;
     const char *file; /* of a put: NULL, or the name of the file that holds the body */
     const struct condition *condition;
+    struct change_call *change; /* or this: what is written is decided inside */
     /* answered */
     struct hf_error *error;
     struct etag etag;
@@ -58,6 +61,7 @@ struct sqlite_batches {
 
 struct sqlite_writer {
     const struct sqlite_database *database;
+    const struct bell *bell;
     _Atomic(struct sqlite_batch *) arrived; /* the latest first */
     atomic_size_t arrived_count;
     atomic_size_t wanted; /* not 0: the leader waits until so many have arrived */
@@ -67,6 +71,7 @@ struct sqlite_writer {
     struct sqlite_connection connection;
     struct sqlite_batches waiting; /* arrived before, in order */
     struct wall_time modified;     /* of the group under way */
+    bool loud;                     /* something in it is to be heard */
     struct span group_took;        /* the last one */
     size_t crowd;                  /* tasks that were writing when it was done */
     char etag_prefix[17];
@@ -75,9 +80,10 @@ struct sqlite_writer {
     int checkpoint_at; /* when the WAL has that many pages */
 };
 
-/* Takes the connection over. */
+/* Takes the connection over. The bell is rung after each commit that changed
+ * something, unless all of it was quiet. */
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
-                        const struct sqlite_connection *connection);
+                        const struct sqlite_connection *connection, const struct bell *bell);
 void sqlite_writer_release(struct sqlite_writer *writer);
 
 /* Runs a batch and returns when each of its writes is answered: OK, CONFLICT, NOT_FOUND,

@@ -13,12 +13,17 @@
 #include "store/toolkit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* Reading connections of one open store. */
 #define READERS_MAX 8
+
+/* FILE-bell is rung by all who write to FILE. It is opened and closed, which would end all locks
+ * of this process on the file if that were a database too. */
+#define BELL_ENDING "-bell"
 
 /* So often an object may be replaced between reading its row and opening its file. */
 #define VANISHED_MAX 64
@@ -27,6 +32,7 @@ struct sqlite_store {
     struct store base;
     struct sqlite_database database;
     struct large_folder folder;
+    struct bell bell;
     struct sqlite_writer writer;
     pid_t pid; /* SQLite's connections do not survive a fork */
     struct {
@@ -310,6 +316,7 @@ static void write_init(struct sqlite_write *write, struct put *put, uint64_t siz
         .key = put->call->key,
         .body = put->call->body,
         .size = size,
+        .quiet = put->call->quiet,
         .file = put->file.fd >= 0 ? put->file.name : NULL,
         .condition = &put->call->condition,
         .error = &put->call->error,
@@ -524,6 +531,39 @@ static void sqlite_remove(struct store *store, struct delete_call *calls, size_t
         free(writes);
 }
 
+/* ---- In one step --------------------------------------------------------------------- */
+
+static void sqlite_change(struct store *store, struct change_call *call)
+{
+    struct sqlite_store *sqlite = sqlite_of(store);
+    struct sqlite_write write = { .key = call->key, .change = call, .error = &call->error };
+    if (is_forked(sqlite, &call->error))
+        return;
+    submit(sqlite, &write, 1, call->deadline);
+    if (call->error.status == HF_OK && write.replaced[0] != '\0')
+        large_name_remove(&sqlite->folder, write.replaced);
+}
+
+/* ---- Listening ----------------------------------------------------------------------- */
+
+static bool sqlite_listens(const struct store *store)
+{
+    const struct sqlite_store *sqlite = (const struct sqlite_store *)store;
+    return getpid() == sqlite->pid && bell_listens(&sqlite->bell);
+}
+
+/* A forked child finds out why at its next call. */
+static void sqlite_ring(struct store *store)
+{
+    bell_ring(&sqlite_of(store)->bell);
+}
+
+static bool sqlite_listen(struct store *store, uint64_t *ticket, struct mono_time until)
+{
+    struct sqlite_store *sqlite = sqlite_of(store);
+    return is_forked(sqlite, /* error */ NULL) || bell_listen(&sqlite->bell, ticket, until);
+}
+
 /* ---- Opening and closing ------------------------------------------------------------- */
 
 /* In a forked child nothing of SQLite may be touched: its memory is left behind. */
@@ -535,6 +575,7 @@ static void sqlite_close(struct store *store)
             sqlite_connection_close(&sqlite->readers.idle[i]);
         sqlite_writer_release(&sqlite->writer);
     }
+    bell_release(&sqlite->bell, is_forked(sqlite, /* error */ NULL));
     large_folder_close(&sqlite->folder);
     env_cond_release(&sqlite->readers.freed);
     env_mutex_release(&sqlite->readers.mutex);
@@ -549,6 +590,10 @@ static const struct store_ops sqlite_ops = {
     .list = sqlite_list,
     .get_file = sqlite_get_file,
     .put_file = sqlite_put_file,
+    .change = sqlite_change,
+    .listens = sqlite_listens,
+    .listen = sqlite_listen,
+    .ring = sqlite_ring,
     .close = sqlite_close,
 };
 
@@ -590,6 +635,11 @@ static enum hf_status given_path(struct view given, char path[PATH_MAX], struct 
         view_equal(name, VIEW("..")))
         return error_set(error, HF_INVALID, "a path of at most %d bytes to a file is needed",
                          PATH_MAX - 1);
+    struct view ending = VIEW(BELL_ENDING);
+    if (name.size >= ending.size &&
+        view_equal(view_from(name, name.size - ending.size), ending))
+        return error_set(error, HF_INVALID,
+                         "a name that ends in '%s' is the bell of another store", BELL_ENDING);
     struct view above = name_at > 0 ? view_first(given, name_at) : VIEW(".");
     memcpy(folder, above.data, above.size);
     folder[above.size] = '\0';
@@ -627,7 +677,11 @@ static enum hf_status open_parts(struct sqlite_store *sqlite, struct hf_error *e
     }
     if (writable)
         large_folder_sweep(&sqlite->folder, is_named, &writer);
-    sqlite_writer_init(&sqlite->writer, &sqlite->database, &writer);
+    char bell_name[PATH_MAX + sizeof BELL_ENDING];
+    snprintf(bell_name, sizeof bell_name, "%s" BELL_ENDING, sqlite->database.path);
+    bell_init(&sqlite->bell, sqlite->base.env, AT_FDCWD, bell_name, sqlite->database.path,
+              writable);
+    sqlite_writer_init(&sqlite->writer, &sqlite->database, &writer, &sqlite->bell);
     return HF_OK;
 }
 

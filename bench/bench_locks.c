@@ -1,0 +1,414 @@
+/* bench_locks.c: what locks must show.
+ *
+ *   contention  claimants that take and give back leases of chunks of their own, all in one table, as
+ *               in the table of the design that this comes from: writes and conflicts for each
+ *               success; in one process (which combines its writes) and in as many processes
+ *   handover    one lock that goes from hand to hand between processes: who had it asks again once
+ *               another process has had it
+ *   pairs       acquire and release of a lock of one's own
+ *   run         `holdfast run NAME -- true`, beside `flock FILE true` and `true`
+ *
+ * On sqlite; contention also on a Ceph gateway of its own. */
+#include "lock/client.h"
+#include "place.h"
+#include "store/observe.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Crews --------------------------------------------------------------------------- */
+
+#define THREADS_MAX   64
+#define PROCESSES_MAX 64
+
+/* What all processes of a crew share. */
+struct tally {
+    pthread_barrier_t start;
+    atomic_bool over;
+    atomic_ulong done;      /* what was counted */
+    atomic_ulong puts;      /* to the store */
+    atomic_ulong conflicts; /* puts that somebody else was faster than */
+    atomic_ulong gets;
+    atomic_long last;     /* process that had it last */
+    atomic_ulong crossed; /* hand-overs from one process to another */
+};
+
+struct worker {
+    struct crew *crew;
+    struct hf_client *client;
+    unsigned process, thread;
+    pthread_t id;
+};
+
+struct crew {
+    const char *url;
+    unsigned processes, threads;
+    double seconds;
+    void (*work)(struct worker *worker); /* until tally->over */
+    struct tally *tally;
+    double took;
+};
+
+static void saw(void *argument, const struct observation *observation)
+{
+    struct tally *tally = argument;
+    if (observation->kind == CALL_GET)
+        atomic_fetch_add(&tally->gets, 1);
+    if (observation->kind != CALL_PUT)
+        return;
+    atomic_fetch_add(&tally->puts, 1);
+    if (observation->error->status == HF_CONFLICT)
+        atomic_fetch_add(&tally->conflicts, 1);
+}
+
+static void *run_worker(void *argument)
+{
+    struct worker *worker = argument;
+    pthread_barrier_wait(&worker->crew->tally->start);
+    worker->crew->work(worker);
+    return NULL;
+}
+
+/* One process: a client, and threads that use it. */
+static void run_process(struct crew *crew, unsigned process)
+{
+    struct worker workers[THREADS_MAX];
+    struct store *store, *observed;
+    struct hf_client *client;
+    struct hf_error error;
+    struct observer observer = { saw, crew->tally };
+    if (store_open(env_real(), view_of(crew->url), &store, &error) != HF_OK ||
+        store_observe(store, observer, &observed, &error) != HF_OK ||
+        client_new(observed, NULL, &client, &error) != HF_OK)
+        bench_die("%s", error.why);
+    for (unsigned i = 0; i < crew->threads; i++) {
+        workers[i] = (struct worker){ crew, client, process, i, 0 };
+        if (pthread_create(&workers[i].id, NULL, run_worker, &workers[i]) != 0)
+            bench_die("no thread");
+    }
+    for (unsigned i = 0; i < crew->threads; i++)
+        pthread_join(workers[i].id, NULL);
+    hf_client_close(client);
+    store_close(observed);
+}
+
+static struct tally *new_tally(unsigned workers)
+{
+    struct tally *tally =
+        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_barrierattr_t attributes;
+    if (tally == MAP_FAILED)
+        bench_die("mmap: %s", strerror(errno));
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&tally->start, &attributes, workers + 1);
+    atomic_store(&tally->last, -1);
+    return tally;
+}
+
+/* Runs a crew for its seconds; the caller reads crew->tally, and unmaps it. */
+static void run_crew(struct crew *crew)
+{
+    crew->tally = new_tally(crew->processes * crew->threads);
+    for (unsigned i = 0; i < crew->processes; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            bench_die("fork: %s", strerror(errno));
+        if (pid == 0) {
+            run_process(crew, i);
+            _exit(0);
+        }
+    }
+    pthread_barrier_wait(&crew->tally->start);
+    double start = now_s();
+    env_sleep(env_real(), SPAN_US((int64_t)(crew->seconds * 1e6)));
+    atomic_store(&crew->tally->over, true);
+    crew->took = now_s() - start;
+    int status;
+    while (wait(&status) > 0)
+        if (status != 0)
+            bench_die("a worker process failed");
+}
+
+static void end_crew(struct crew *crew)
+{
+    munmap(crew->tally, sizeof *crew->tally);
+}
+
+static void must(enum hf_status status, const struct hf_error *error, const char *what)
+{
+    if (status != HF_OK)
+        bench_die("%s: %s: %s", what, hf_status_name(status), error->why);
+}
+
+static void new_store_url(char url[700])
+{
+    static unsigned number;
+    snprintf(url, 700, "sqlite:%s/locks-%u.db", bench_folder(), ++number);
+}
+
+/* ---- Contention ---------------------------------------------------------------------- */
+
+/* Takes and gives back a lease of chunks of its own: the lease is free, the table is not. */
+static void claim_chunks(struct worker *worker)
+{
+    char names[2][80];
+    const char *scopes[2] = { names[0], names[1] };
+    struct hf_lock *lock;
+    struct hf_error error;
+    for (unsigned i = 0; i < 2; i++)
+        snprintf(names[i], sizeof names[i], "chunk:data/%u-%u-%u.usv", worker->process,
+                 worker->thread, i);
+    must(hf_lock_new_many(worker->client, scopes, 2, NULL, &lock, &error), &error, "new");
+    while (!atomic_load(&worker->crew->tally->over)) {
+        must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
+        must(hf_lock_release(lock, &error), &error, "release");
+        atomic_fetch_add(&worker->crew->tally->done, 2);
+    }
+    hf_lock_free(lock);
+}
+
+static void contend(struct bench *bench, const char *store, const char *url, unsigned count,
+                    bool in_one)
+{
+    struct series puts = { .count = 0 }, conflicts = puts, rate = puts;
+    for (size_t round = 0; round < bench->rounds; round++) {
+        struct crew crew = { .url = url,
+                             .processes = in_one ? 1 : count,
+                             .threads = in_one ? count : 1,
+                             .seconds = bench->seconds,
+                             .work = claim_chunks };
+        run_crew(&crew);
+        double done = (double)atomic_load(&crew.tally->done);
+        double sent = (double)atomic_load(&crew.tally->puts);
+        if (!(done > 0))
+            bench_die("nothing was done in %g s", bench->seconds);
+        series_add(&puts, sent / done);
+        series_add(&conflicts, 100 * (double)atomic_load(&crew.tally->conflicts) / sent);
+        series_add(&rate, done / crew.took);
+        end_crew(&crew);
+    }
+    printf("  %-6s %2u %-9s %8.0f changes/s   %5.2f puts a change (%.2f to %.2f)   %5.1f %% of "
+           "the "
+           "puts in vain\n",
+           store, count, in_one ? "threads" : "processes", series_median(&rate),
+           series_median(&puts), series_least(&puts), series_most(&puts),
+           series_median(&conflicts));
+    fflush(stdout);
+    char name[80];
+    snprintf(name, sizeof name, "%s: puts a change, 64 in one process", store);
+    if (in_one && count == 64)
+        bench_bar(bench, name, "", series_median(&puts), 1.2, /* at_most */ true);
+}
+
+static void contend_all(struct bench *bench, const char *store, const char *url)
+{
+    static const unsigned counts[] = { 1, 2, 5, 16, 64 };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        contend(bench, store, url, counts[i], /* in_one */ true);
+    for (size_t i = 1; i < sizeof counts / sizeof counts[0]; i++)
+        contend(bench, store, url, counts[i], /* in_one */ false);
+}
+
+static void bench_contention(struct bench *bench)
+{
+    char url[700];
+    puts(
+        "  one table, everybody changes it as fast as it can; the design that this comes from\n"
+        "  expects, at 0.1 changes a second each: 1 writer 0 %, 2 writers < 2 %, 5 writers < 5 "
+        "%");
+    new_store_url(url);
+    contend_all(bench, "sqlite", url);
+    snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/locks?endpoint=%s&etag=bare", bench_ceph());
+    contend_all(bench, "ceph", url);
+}
+
+/* ---- From hand to hand --------------------------------------------------------------- */
+
+/* With one thread a process: else somebody who never waits would have the lock to itself. With
+ * many there are always others in line. */
+static void wait_for_another(const struct worker *worker)
+{
+    struct tally *tally = worker->crew->tally;
+    while (worker->crew->threads == 1 && !atomic_load(&tally->over) &&
+           atomic_load(&tally->last) == (long)worker->process)
+        env_sleep(env_real(), SPAN_US(20));
+}
+
+static void hand_over(struct worker *worker)
+{
+    struct tally *tally = worker->crew->tally;
+    struct hf_lock *lock;
+    struct hf_error error;
+    must(hf_lock_new(worker->client, "baton", NULL, &lock, &error), &error, "new");
+    while (!atomic_load(&tally->over)) {
+        must(hf_lock_acquire(lock, 60000, &error), &error, "acquire");
+        long last = atomic_exchange(&tally->last, (long)worker->process);
+        if (!atomic_load(&tally->over)) {
+            atomic_fetch_add(&tally->done, 1);
+            atomic_fetch_add(&tally->crossed, last != (long)worker->process);
+        }
+        must(hf_lock_release(lock, &error), &error, "release");
+        wait_for_another(worker);
+    }
+    hf_lock_free(lock);
+}
+
+static void hand_over_between(struct bench *bench, unsigned processes, unsigned threads)
+{
+    struct series rate = { .count = 0 }, crossed = rate, puts = rate, conflicts = rate,
+                  gets = rate;
+    char url[700], name[100];
+    for (size_t round = 0; round < bench->rounds; round++) {
+        new_store_url(url);
+        struct crew crew = { .url = url,
+                             .processes = processes,
+                             .threads = threads,
+                             .seconds = bench->seconds,
+                             .work = hand_over };
+        run_crew(&crew);
+        series_add(&rate, (double)atomic_load(&crew.tally->done) / crew.took);
+        series_add(&crossed, (double)atomic_load(&crew.tally->crossed) / crew.took);
+        double done = (double)atomic_load(&crew.tally->done) + 1e-9;
+        series_add(&puts, (double)atomic_load(&crew.tally->puts) / done);
+        series_add(&conflicts, (double)atomic_load(&crew.tally->conflicts) / done);
+        series_add(&gets, (double)atomic_load(&crew.tally->gets) / done);
+        end_crew(&crew);
+    }
+    snprintf(name, sizeof name, "sqlite: hand-overs, %u processes of %u threads", processes,
+             threads);
+    bench_figure(bench, name, "/s", &rate);
+    printf("  %-52s %12.0f /s to another process; each: %.2f puts, %.2f of them in vain, %.2f "
+           "gets\n",
+           "", series_median(&crossed), series_median(&puts), series_median(&conflicts),
+           series_median(&gets));
+    if (processes == 8)
+        bench_bar(bench, name, "/s", series_median(&rate), 1000, /* at_most */ false);
+}
+
+static void bench_handover(struct bench *bench)
+{
+    hand_over_between(bench, 2, 1);
+    hand_over_between(bench, 8, 1);
+    hand_over_between(bench, 16, 1);
+    hand_over_between(bench, 64, 1);
+    hand_over_between(bench, 8, 64);
+}
+
+/* ---- Pairs --------------------------------------------------------------------------- */
+
+static void pair(struct worker *worker)
+{
+    char name[40];
+    struct hf_lock *lock;
+    struct hf_error error;
+    snprintf(name, sizeof name, "own-%u-%u", worker->process, worker->thread);
+    must(hf_lock_new(worker->client, name, NULL, &lock, &error), &error, "new");
+    while (!atomic_load(&worker->crew->tally->over)) {
+        must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
+        must(hf_lock_release(lock, &error), &error, "release");
+        atomic_fetch_add(&worker->crew->tally->done, 1);
+    }
+    hf_lock_free(lock);
+}
+
+static void bench_pairs(struct bench *bench)
+{
+    static const unsigned crews[][2] = { { 1, 1 }, { 1, 16 }, { 1, 64 }, { 16, 1 }, { 64, 1 } };
+    for (size_t i = 0; i < sizeof crews / sizeof crews[0]; i++) {
+        struct series rate = { .count = 0 };
+        char url[700], name[100];
+        for (size_t round = 0; round < bench->rounds; round++) {
+            new_store_url(url);
+            struct crew crew = { .url = url,
+                                 .processes = crews[i][0],
+                                 .threads = crews[i][1],
+                                 .seconds = bench->seconds,
+                                 .work = pair };
+            run_crew(&crew);
+            series_add(&rate, (double)atomic_load(&crew.tally->done) / crew.took);
+            end_crew(&crew);
+        }
+        snprintf(name, sizeof name, "sqlite: durable pairs, %u processes of %u threads",
+                 crews[i][0], crews[i][1]);
+        bench_figure(bench, name, "/s", &rate);
+    }
+}
+
+/* ---- The program --------------------------------------------------------------------- */
+
+#define RUNS 40
+
+static double run_ms(char *const *argv)
+{
+    double start = now_s();
+    int status;
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    if (waitpid(pid, &status, 0) < 0 || status != 0)
+        bench_die("%s failed", argv[0]);
+    return 1000 * (now_s() - start);
+}
+
+/* The middle of many runs, each round. */
+static void run_many(struct bench *bench, const char *name, char *const *argv,
+                     struct series *ret_ms)
+{
+    *ret_ms = (struct series){ .count = 0 };
+    for (size_t round = 0; round < bench->rounds; round++) {
+        struct series runs = { .count = 0 };
+        for (int i = 0; i < RUNS && runs.count < ROUNDS_MAX; i++)
+            series_add(&runs, run_ms(argv));
+        series_add(ret_ms, series_median(&runs));
+    }
+    printf("  %-52s %12.2f ms      (%.2f to %.2f, %zu rounds)\n", name, series_median(ret_ms),
+           series_least(ret_ms), series_most(ret_ms), ret_ms->count);
+}
+
+static void bench_run(struct bench *bench)
+{
+    char program[PATH_MAX], url[700], file[700], self[PATH_MAX];
+    struct series ms;
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (size < 0)
+        bench_die("/proc/self/exe: %s", strerror(errno));
+    self[size] = '\0';
+    if (snprintf(program, sizeof program, "%s/../src/cli/holdfast", dirname(self)) >=
+        (int)sizeof program)
+        bench_die("the path is too long");
+    new_store_url(url);
+    snprintf(file, sizeof file, "%s/flock", bench_folder());
+    char *none[] = { (char[]){ "true" }, NULL };
+    char *flock[] = { (char[]){ "flock" }, file, (char[]){ "true" }, NULL };
+    char *ours[] = { program,         (char[]){ "run" }, (char[]){ "--store" }, url,
+                     (char[]){ "x" }, (char[]){ "--" },  (char[]){ "true" },    NULL };
+    run_many(bench, "true", none, &ms);
+    run_many(bench, "flock FILE true (not durable, one machine)", flock, &ms);
+    run_many(bench, "holdfast run x -- true (sqlite, durable)", ours, &ms);
+    bench_bar(bench, "holdfast run x -- true", "ms", series_median(&ms), 5, /* at_most */ true);
+}
+
+static const struct bench_part parts[] = {
+    { "handover", bench_handover },     { "pairs", bench_pairs }, { "run", bench_run },
+    { "contention", bench_contention }, { NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+    struct bench bench = { .rounds = 5, .seconds = 2 };
+    return bench_main(&bench, parts, argc, argv);
+}

@@ -1,0 +1,11 @@
+/* belief.h: what a holder would be told if it asked at this moment. */
+#ifndef SIM_BELIEF_H
+#define SIM_BELIEF_H
+
+#include "holdfast.h"
+#include "sim/world.h"
+
+/* What hf_lock_check would say on its node now, also when the node stands still. Leaves no trace. */
+enum hf_status belief_of(struct world *world, struct hf_lock *lock);
+
+#endif

@@ -1,0 +1,251 @@
+#include "sim/judge_table.h"
+
+#include "base/check.h"
+#include "base/json.h"
+#include "base/parse.h"
+
+#include <stdlib.h>
+
+/* ---- Scopes -------------------------------------------------------------------------- */
+
+static bool read_number(struct view text, uint64_t *ret_number)
+{
+    return parse_u64(text, UINT64_MAX, ret_number, NULL) == HF_OK;
+}
+
+/* "7:0-4096" or "7:0-". */
+static bool read_range(struct view text, struct judged_scope *scope)
+{
+    struct view inode = view_cut(&text, ':');
+    struct view start = view_cut(&text, '-');
+    scope->end = UINT64_MAX;
+    return read_number(inode, &scope->inode) && read_number(start, &scope->start) &&
+           (text.size == 0 || read_number(text, &scope->end));
+}
+
+bool judged_scope_read(struct view text, struct judged_scope *ret_scope)
+{
+    static const char *const kinds[] = {
+        [JUDGED_NAMED] = "named", [JUDGED_PATH] = "path",   [JUDGED_TREE] = "tree",
+        [JUDGED_INODE] = "inode", [JUDGED_RANGE] = "range", [JUDGED_CHUNK] = "chunk",
+        [JUDGED_PIN] = "pin",
+    };
+    struct view name = text;
+    struct view kind = view_cut(&name, ':');
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!view_equal(kind, view_of(kinds[i])))
+            continue;
+        *ret_scope = (struct judged_scope){ .kind = (enum judged_kind)i, .name = name };
+        if (i == JUDGED_INODE)
+            return read_number(name, &ret_scope->inode);
+        return i != JUDGED_RANGE || read_range(name, ret_scope);
+    }
+    *ret_scope = (struct judged_scope){ .kind = JUDGED_NAMED, .name = text };
+    return true;
+}
+
+/* Whether a path is the tree's own, or under it. */
+static bool is_under(struct view path, struct view tree)
+{
+    bool root = view_equal(tree, VIEW("/"));
+    return view_starts_with(path, tree) &&
+           (root || path.size == tree.size || path.data[tree.size] == '/');
+}
+
+static bool paths_conflict(const struct judged_scope *a, const struct judged_scope *b)
+{
+    return view_equal(a->name, b->name) ||
+           (a->kind == JUDGED_TREE && is_under(b->name, a->name)) ||
+           (b->kind == JUDGED_TREE && is_under(a->name, b->name));
+}
+
+static bool inodes_conflict(const struct judged_scope *a, const struct judged_scope *b)
+{
+    bool whole = a->kind == JUDGED_INODE || b->kind == JUDGED_INODE;
+    return a->inode == b->inode && (whole || (a->start < b->end && b->start < a->end));
+}
+
+static bool scopes_conflict(const struct judged_scope *a, const struct judged_scope *b)
+{
+    static const int family[] = {
+        [JUDGED_NAMED] = 0, [JUDGED_PATH] = 1,  [JUDGED_TREE] = 1, [JUDGED_INODE] = 2,
+        [JUDGED_RANGE] = 2, [JUDGED_CHUNK] = 3, [JUDGED_PIN] = 4,
+    };
+    if (family[a->kind] != family[b->kind] || a->kind == JUDGED_PIN)
+        return false;
+    switch (family[a->kind]) {
+    case 1: return paths_conflict(a, b);
+    case 2: return inodes_conflict(a, b);
+    default: return view_equal(a->name, b->name);
+    }
+}
+
+bool judged_conflict(const struct judged_wish *a, const struct judged_wish *b)
+{
+    if (a->scope_count == 0 || b->scope_count == 0)
+        return true;
+    if (a->mode == JUDGED_SHARED && b->mode == JUDGED_SHARED)
+        return false;
+    for (size_t i = 0; i < a->scope_count; i++)
+        for (size_t k = 0; k < b->scope_count; k++)
+            if (scopes_conflict(&a->scopes[i], &b->scopes[k]))
+                return true;
+    return false;
+}
+
+bool judged_share_slots(const struct judged_wish *a, const struct judged_wish *b)
+{
+    return a->mode == JUDGED_SLOTS && b->mode == JUDGED_SLOTS && judged_conflict(a, b);
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+/* Adds the scopes of "chunks" or "scopes". */
+static void read_scopes(struct json_reader *reader, bool chunks, struct judged_wish *wish)
+{
+    struct view text;
+    for (json_enter_array(reader); json_next_element(reader);) {
+        struct judged_scope scope = { .kind = JUDGED_CHUNK };
+        if (!json_take_plain(reader, &text))
+            return;
+        scope.name = text;
+        if (wish->scope_count == JUDGED_SCOPES_MAX ||
+            (!chunks && !judged_scope_read(text, &scope))) {
+            json_fail(reader, "scopes that a judge cannot read");
+            return;
+        }
+        wish->scopes[wish->scope_count++] = scope;
+    }
+}
+
+static void read_mode(struct json_reader *reader, struct judged_wish *wish)
+{
+    struct view text;
+    if (!json_take_plain(reader, &text))
+        return;
+    wish->mode = view_equal(text, VIEW("shared"))  ? JUDGED_SHARED
+                 : view_equal(text, VIEW("slots")) ? JUDGED_SLOTS
+                                                   : JUDGED_EXCLUSIVE;
+}
+
+static void read_entry(struct json_reader *r, struct judged_entry *entry)
+{
+    struct view name, raw;
+    *entry = (struct judged_entry){ .id = VIEW("") };
+    for (json_enter_object(r); json_next_member(r, &name);) {
+        if (view_equal(name, VIEW("lease_id")))
+            json_take_plain(r, &entry->id);
+        else if (view_equal(name, VIEW("token")))
+            json_take_u64(r, UINT64_MAX, &entry->token);
+        else if (view_equal(name, VIEW("renewals")))
+            json_take_u64(r, UINT64_MAX, &entry->renewals);
+        else if (view_equal(name, VIEW("ttl_ms")))
+            json_take_u64(r, UINT64_MAX, &entry->ttl_ms);
+        else if (view_equal(name, VIEW("expires_us")))
+            json_take_i64(r, &entry->expires_us);
+        else if (view_equal(name, VIEW("slots")))
+            json_take_u64(r, UINT64_MAX, &entry->wish.slots);
+        else if (view_equal(name, VIEW("chunks")))
+            read_scopes(r, /* chunks */ true, &entry->wish);
+        else if (view_equal(name, VIEW("scopes")))
+            read_scopes(r, /* chunks */ false, &entry->wish);
+        else if (view_equal(name, VIEW("mode")))
+            read_mode(r, &entry->wish);
+        else if (view_equal(name, VIEW("note")))
+            json_skip(r, &entry->note);
+        else if (view_equal(name, VIEW("status"))) {
+            if (json_take_plain(r, &raw))
+                entry->active = view_equal(raw, VIEW("active"));
+        } else
+            json_skip(r, &raw);
+    }
+}
+
+/* One more entry at the end of a list. */
+static struct judged_entry *add_entry(struct judged_entry **entries, size_t *count)
+{
+    if ((*count & (*count - 1)) == 0) {
+        size_t room = *count > 0 ? 2 * *count : 1;
+        *entries = realloc(*entries, room * sizeof **entries);
+        check(*entries);
+    }
+    return &(*entries)[(*count)++];
+}
+
+static void read_lists(struct json_reader *r, struct view name, struct judged_version *version,
+                       struct judged_entry *wanted)
+{
+    struct view raw;
+    if (view_equal(name, VIEW("leases"))) {
+        for (json_enter_object(r); json_next_member(r, &raw);)
+            read_entry(r, add_entry(&version->leases, &version->lease_count));
+    } else if (view_equal(name, VIEW("waiters"))) {
+        for (json_enter_array(r); json_next_element(r);)
+            read_entry(r, add_entry(&version->waiters, &version->waiter_count));
+    } else if (view_equal(name, VIEW("wanted"))) {
+        read_entry(r, wanted);
+    } else {
+        json_skip(r, &raw);
+    }
+}
+
+static bool read_version(struct judged_version *version, struct view text)
+{
+    struct json_reader r = json_read(text);
+    struct judged_entry wanted = { .id = VIEW("") };
+    struct view name, format;
+    version->foreign = true;
+    for (json_enter_object(&r); json_next_member(&r, &name);) {
+        if (view_equal(name, VIEW("format")))
+            version->foreign = !json_take_plain(&r, &format);
+        else if (view_equal(name, VIEW("next_token")))
+            json_take_u64(&r, UINT64_MAX, &version->next_token);
+        else if (view_equal(name, VIEW("missed")))
+            json_take_u64(&r, UINT64_MAX, &version->missed);
+        else
+            read_lists(&r, name, version, &wanted);
+    }
+    for (size_t i = 0; i < version->waiter_count; i++)
+        if (version->waiters[i].wish.scope_count == 0)
+            version->waiters[i].wish = wanted.wish;
+    return json_end(&r);
+}
+
+struct judged_version *judged_version_read(struct view text)
+{
+    struct judged_version *version = calloc(1, sizeof *version);
+    check(version);
+    version->text = malloc(text.size + 1);
+    check(version->text);
+    memcpy(version->text, text.data, text.size);
+    if (read_version(version, (struct view){ version->text, text.size }))
+        return version;
+    judged_version_free(version);
+    return NULL;
+}
+
+void judged_version_free(struct judged_version *version)
+{
+    if (!version)
+        return;
+    free(version->leases);
+    free(version->waiters);
+    free(version->text);
+    free(version);
+}
+
+const struct judged_entry *judged_by_token(const struct judged_version *version, uint64_t token)
+{
+    for (size_t i = 0; version && i < version->lease_count; i++)
+        if (version->leases[i].token == token)
+            return &version->leases[i];
+    return NULL;
+}
+
+const struct judged_entry *judged_waiter(const struct judged_version *version, struct view id)
+{
+    for (size_t i = 0; version && i < version->waiter_count; i++)
+        if (view_equal(version->waiters[i].id, id))
+            return &version->waiters[i];
+    return NULL;
+}

@@ -1,0 +1,256 @@
+/* workload_epochs.c: tables are damaged, emptied, replaced by another program's and deleted after the
+ * epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see the
+ * damage, nobody is granted what another still believes to hold. */
+#include "base/check.h"
+#include "base/json.h"
+#include "base/layout.h"
+#include "sim/lock_work.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const struct lock_wish wishes[] = {
+    { "default/meta/door.json", { "named:door" }, 1, HF_EXCLUSIVE, 0 },
+    { "default/meta/book.json", { "named:book" }, 1, HF_EXCLUSIVE, 0 },
+    { "default/meta/book.json", { "named:book" }, 1, HF_SHARED, 0 },
+    { "default/inode/7.json", { "range:7:0-4096" }, 1, HF_EXCLUSIVE, 0 },
+    { "default/inode/7.json", { "range:7:100-5000" }, 1, HF_SHARED, 0 },
+    { LAYOUT_CHUNK_LEASES, { "chunk:data/x" }, 1, HF_EXCLUSIVE, 0 },
+};
+
+enum { WISHES = sizeof wishes / sizeof *wishes };
+
+#define DAMAGE_GAP_MAX SPAN_S(25)
+#define HUGE_BYTES     ((size_t)8 * 1024 * 1024 + 1)
+
+/* What befalls a table. */
+#define HARM_TABLE(ROW)                    \
+    ROW(GARBAGE, "is overwritten")         \
+    ROW(CUT_SHORT, "is cut short")         \
+    ROW(EMPTIED, "is emptied")             \
+    ROW(WRONG_TYPES, "gets wrong types")   \
+    ROW(TOKENLESS, "loses its next token") \
+    ROW(HUGE, "is bloated")                \
+    ROW(FOREIGN, "is another program's")   \
+    ROW(PURGED, "is purged")
+
+#define HARM_ENUM_(name, text) HARM_##name,
+enum harm { HARM_TABLE(HARM_ENUM_) HARM_COUNT };
+#undef HARM_ENUM_
+
+struct epochs {
+    struct run *run;
+    struct lock_work *work;
+    struct prng prng;
+    struct timer next;
+    bool emptied
+        [WISHES]; /* twice would be the same ETag twice, where that is a hash; by first_of */
+    bool bloated;
+    uint64_t serial; /* no two damages are alike, for the same reason */
+};
+
+/* ---- Harms --------------------------------------------------------------------------- */
+
+static void raise_epoch(struct epochs *epochs)
+{
+    static const char key[] = LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json";
+    struct bucket *bucket = net_bucket(epochs->run->net);
+    struct view text =
+        bucket_peek(bucket, VIEW(LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"));
+    uint64_t epoch = 0;
+    if (text.data) {
+        struct json_reader r = json_read(text);
+        struct view name, raw;
+        for (json_enter_object(&r); json_next_member(&r, &name);) {
+            if (view_equal(name, VIEW("epoch")))
+                json_take_u64(&r, UINT64_MAX, &epoch);
+            else
+                json_skip(&r, &raw);
+        }
+    }
+    char body[160];
+    int size = snprintf(body, sizeof body,
+                        "{ \"format\": \"%s\", \"epoch\": %" PRIu64
+                        ", \"write\": \"by the sweeper %" PRIu64 "\" }\n",
+                        LAYOUT_EPOCH_FORMAT, epoch + 1, epochs->serial);
+    struct put_call put = { .key = view_of(key), .body = { body, (size_t)size } };
+    bucket_put(bucket, &put);
+}
+
+/* A file as older programs write them, with a lease of theirs that blocks nothing that is wanted here:
+ * for want of a ttl it would do so for an hour. */
+static int write_foreign(struct epochs *epochs, char *body, size_t room)
+{
+    bool active = epochs->serial % 2 == 0;
+    return snprintf(body, room,
+                    "{\"leases\":{\"lease-%" PRIu64 "\":{\"lease_id\":\"lease-%" PRIu64
+                    "\",\"holder_id\":\"compactor-node-1\",\"chunks\":[\"data/%s\"],"
+                    "\"acquired_at\":\"2026-02-06T10:00:00Z\","
+                    "\"expires_at\":\"2026-02-06T10:05:00Z\",\"level\":0,\"status\":\"%s\"}}}",
+                    epochs->serial, epochs->serial, active ? "other" : "x",
+                    active ? "active" : "completed");
+}
+
+static void harm_with(struct epochs *epochs, struct view key, const char *body, int size,
+                      enum judge_damage damage)
+{
+    judge_damage(lock_work_judge(epochs->work), key, (struct view){ body, (size_t)size },
+                 damage);
+}
+
+/* Cuts off more than the newline at the end. */
+static void cut_short(struct epochs *epochs, struct view key, struct view before)
+{
+    char *copy = malloc(before.size);
+    check(copy);
+    memcpy(copy, before.data, before.size);
+    size_t size = 1 + prng_below(&epochs->prng, before.size - 3);
+    harm_with(epochs, key, copy, (int)size, DAMAGE_VISIBLE);
+    free(copy);
+}
+
+static void bloat(struct epochs *epochs, struct view key)
+{
+    char *body = malloc(HUGE_BYTES);
+    check(body);
+    memset(body, ' ', HUGE_BYTES);
+    snprintf(body, 32, "{}%" PRIu64, epochs->serial);
+    harm_with(epochs, key, body, (int)HUGE_BYTES, DAMAGE_VISIBLE);
+    free(body);
+}
+
+/* The first wish of the same table. */
+static size_t first_of(size_t wish)
+{
+    size_t first = 0;
+    while (strcmp(wishes[first].key, wishes[wish].key) != 0)
+        first++;
+    return first;
+}
+
+static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view before)
+{
+    struct view key = view_of(wishes[wish].key);
+    uint64_t serial = ++epochs->serial;
+    char body[512];
+    int size = 0;
+    switch (harm) {
+    case HARM_GARBAGE:
+        size = snprintf(body, sizeof body, "\x01garbage %" PRIu64, serial);
+        break;
+    case HARM_CUT_SHORT: cut_short(epochs, key, before); return;
+    case HARM_EMPTIED:
+        epochs->emptied[first_of(wish)] = true;
+        harm_with(epochs, key, "", 0, DAMAGE_VISIBLE);
+        return;
+    case HARM_WRONG_TYPES:
+        size = snprintf(body, sizeof body, "{\"leases\":[%" PRIu64 "],\"waiters\":{}}", serial);
+        break;
+    case HARM_TOKENLESS:
+        size = snprintf(body, sizeof body,
+                        "{\"format\":\"holdfast.leases/1\",\"write\":\"%" PRIu64
+                        "\",\"leases\":{}}",
+                        serial);
+        break;
+    case HARM_HUGE:
+        epochs->bloated = true;
+        bloat(epochs, key);
+        return;
+    case HARM_FOREIGN:
+        harm_with(epochs, key, body, write_foreign(epochs, body, sizeof body), DAMAGE_HIDDEN);
+        return;
+    case HARM_PURGED:
+        raise_epoch(epochs);
+        judge_damage(lock_work_judge(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
+        return;
+    case HARM_COUNT:
+    default: check_unreachable();
+    }
+    harm_with(epochs, key, body, size, DAMAGE_VISIBLE);
+}
+
+/* Whether this can befall a table of which this stands there. */
+static bool may_harm(const struct epochs *epochs, size_t wish, enum harm harm,
+                     struct view before)
+{
+    struct store_traits traits = bucket_traits(net_bucket(epochs->run->net));
+    switch (harm) {
+    case HARM_EMPTIED: return !epochs->emptied[first_of(wish)];
+    case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
+    case HARM_CUT_SHORT: return before.size > 8;
+    case HARM_PURGED: return traits.delete_conditional && before.data;
+    case HARM_GARBAGE:
+    case HARM_WRONG_TYPES:
+    case HARM_TOKENLESS:
+    case HARM_FOREIGN: return true;
+    case HARM_COUNT:
+    default: check_unreachable();
+    }
+}
+
+static void ring(void *argument);
+
+static void set_next(struct epochs *epochs)
+{
+    struct world *world = epochs->run->world;
+    uint64_t gap = 1 + prng_below(&epochs->prng, (uint64_t)DAMAGE_GAP_MAX.us);
+    int64_t due = world_now_us(world) + (int64_t)gap;
+    if (due < epochs->run->calm_us)
+        world_set_timer(world, &epochs->next, due, ring, epochs);
+}
+
+static void ring(void *argument)
+{
+#define HARM_TEXT_(name, text) text,
+    static const char *const texts[] = { HARM_TABLE(HARM_TEXT_) };
+#undef HARM_TEXT_
+    struct epochs *epochs = argument;
+    struct world *world = epochs->run->world;
+    size_t wish = prng_below(&epochs->prng, WISHES);
+    enum harm what = (enum harm)prng_below(&epochs->prng, HARM_COUNT);
+    struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(wishes[wish].key));
+    if (may_harm(epochs, wish, what, before)) {
+        trace_line(world_trace(world), world_now_us(world), "store: %s %s", wishes[wish].key,
+                   texts[what]);
+        harm(epochs, wish, what, before);
+    }
+    set_next(epochs);
+}
+
+/* ---- The workload -------------------------------------------------------------------- */
+
+static void *start(struct run *run)
+{
+    struct epochs *epochs = calloc(1, sizeof *epochs);
+    check(epochs);
+    epochs->run = run;
+    epochs->prng = world_stream(run->world, STREAM_WORKLOAD + 1);
+    epochs->work = lock_work_new(run, wishes, WISHES, /* once_per */ false);
+    if (!run->options->calm)
+        set_next(epochs);
+    return epochs;
+}
+
+static void judge(struct run *run, void *state)
+{
+    struct epochs *epochs = state;
+    (void)run;
+    lock_work_end(epochs->work);
+}
+
+static void free_state(void *state)
+{
+    struct epochs *epochs = state;
+    world_cancel_timer(epochs->run->world, &epochs->next);
+    lock_work_free(epochs->work);
+    free(epochs);
+}
+
+const struct workload workload_epochs = {
+    .name = "epochs",
+    .about = "tables are damaged and purged while nodes use them; tokens rise for ever",
+    .tune = lock_work_tune,
+    .start = start,
+    .judge = judge,
+    .free = free_state,
+};

@@ -1,0 +1,499 @@
+/* workload_fenced.c: nodes write one fenced object under a lock that they keep losing.
+ *
+ * Leases are brief, and holders pause for longer than they last. Some holders are reckless: their
+ * clock tells them that they hold for ever, so only the fence can stop them. Some leases are passed on
+ * to another node, which then writes with the same token. Every write has a number of its own, by
+ * which the judge knows it again in what the store applied; it reads the fence as any program
+ * could that knows the format, and nothing of the code under test.
+ *
+ * The judge's rules: the token of the fence never falls, and of one session neither do its numbers;
+ * the body that the fence names is there for as long as it is named; what a node was told about its
+ * write is true, and stays true; what a reader is given was there at some moment of its call. */
+#include "base/check.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "lock/handle.h"
+#include "sim/run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define KEY           "shared/object"
+#define TABLE         "default/meta/object.json"
+#define BODIES        VIEW(KEY ".hf/")
+#define NUMBER_DIGITS 20
+#define SMALL_MAX     200
+#define LARGE_SIZE    5000
+#define WRITES_MAX    4 /* of one lease */
+#define VERSIONS_EVERY \
+    8 /* versions that a write may lead to: it may be told again, and again */
+#define CALM_TRIES_MAX 8
+
+enum told { TOLD_NOTHING, TOLD_DONE, TOLD_NOT_DONE, TOLD_FENCED, TOLD_UNSURE };
+
+/* One call of a node that writes. */
+struct record {
+    unsigned node;
+    uint64_t token;
+    bool is_delete;
+    bool calling; /* the call is under way, or its node died in it */
+    enum told told;
+    uint64_t landed;        /* its last version, or 0 */
+    bool overtaken;         /* by a write of a later token ... */
+    bool overtaken_by_same; /* ... or by one of another session with the same */
+};
+
+/* What the object was, in order; version 0 is: not there. */
+struct version {
+    uint64_t token;
+    uint64_t seq;
+    char session[NONCE_SIZE + 1];
+    uint64_t number; /* of the write; 0: there is no body */
+    char body[KEY_BYTES_MAX + 1];
+};
+
+struct fenced {
+    struct run *run;
+    struct bucket_watch watch;
+    struct record *records; /* numbered from 1 */
+    uint64_t started, room;
+    struct version *versions;
+    uint64_t current, version_room;
+    struct etag fence, table; /* as they are now */
+    uint64_t left[NODES_MAX + 1];
+    bool done_in_calm[NODES_MAX + 1];
+    char lease[HF_LEASE_TEXT_MAX]; /* that somebody has passed on */
+};
+
+/* ---- What the store applied ---------------------------------------------------------- */
+
+/* The line of a fence; false when it is none. */
+static bool read_fence(struct view bytes, struct version *version, bool *ret_inline,
+                       struct view *ret_rest)
+{
+    struct view name, raw, text;
+    struct view line = view_cut(&bytes, '\n');
+    struct json_reader reader = json_read(line);
+    *version = (struct version){ 0 };
+    *ret_inline = false;
+    *ret_rest = bytes;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("token"))) {
+            json_take_u64(&reader, UINT64_MAX, &version->token);
+        } else if (view_equal(name, VIEW("seq"))) {
+            json_take_u64(&reader, UINT64_MAX, &version->seq);
+        } else if (view_equal(name, VIEW("inline"))) {
+            json_take_bool(&reader, ret_inline);
+        } else if (view_equal(name, VIEW("session")) && json_take_plain(&reader, &text)) {
+            memcpy(version->session, text.data, view_first(text, NONCE_SIZE).size);
+        } else if (view_equal(name, VIEW("body")) && json_take_plain(&reader, &text)) {
+            memcpy(version->body, text.data, view_first(text, KEY_BYTES_MAX).size);
+        } else {
+            json_skip(&reader, &raw);
+        }
+    }
+    return json_end(&reader);
+}
+
+/* The number that a body starts with; 0: none that we gave. */
+static uint64_t number_in(const struct fenced *fenced, struct view body)
+{
+    uint64_t number = 0;
+    struct hf_error error;
+    if (body.size < NUMBER_DIGITS ||
+        parse_u64(view_first(body, NUMBER_DIGITS), UINT64_MAX, &number, &error) != HF_OK ||
+        number > fenced->started)
+        return 0;
+    return number;
+}
+
+static bool same_writer(const struct version *a, const struct version *b)
+{
+    return a->token == b->token && strcmp(a->session, b->session) == 0;
+}
+
+/* Notes that the write of this number is in the object now. */
+static void land(struct fenced *fenced, uint64_t number, const struct version *before,
+                 const struct version *version)
+{
+    struct world *world = fenced->run->world;
+    struct record *record = &fenced->records[number];
+    bool again = record->landed > 0;
+    if (record->token != version->token)
+        world_fail(world,
+                   "write %" PRIu64 " is in the object with token %" PRIu64
+                   ", but was made with %" PRIu64,
+                   number, version->token, record->token);
+    if (!record->calling && record->told != TOLD_UNSURE)
+        world_fail(world, "write %" PRIu64 " of node %u took effect after the node was told",
+                   number, record->node);
+    if (again && (before->token != version->token || same_writer(before, version)))
+        world_fail(world, "write %" PRIu64 " of node %u took effect twice", number,
+                   record->node);
+    record->landed = fenced->current;
+    record->overtaken = record->overtaken_by_same = false;
+}
+
+static void note_overtaken(struct fenced *fenced, const struct version *before,
+                           const struct version *version)
+{
+    for (uint64_t i = 1; i <= fenced->started; i++) {
+        struct record *record = &fenced->records[i];
+        if (record->token < version->token)
+            record->overtaken = true;
+        if (before->number == i && !same_writer(before, version) &&
+            before->token == version->token)
+            record->overtaken_by_same = true;
+    }
+}
+
+/* What must hold for each fence that is written. */
+static void fence_changed(struct fenced *fenced, struct view bytes)
+{
+    struct world *world = fenced->run->world;
+    const struct version *before = &fenced->versions[fenced->current];
+    struct version version;
+    bool is_inline;
+    struct view body;
+    if (!bytes.data || !read_fence(bytes, &version, &is_inline, &body)) {
+        world_fail(world, "a write left something that is no fence");
+        return;
+    }
+    if (version.body[0] != '\0')
+        body = bucket_peek(net_bucket(fenced->run->net), view_of(version.body));
+    if (!body.data) {
+        world_fail(world, "the fence of token %" PRIu64 " names a body that is not there",
+                   version.token);
+        return;
+    }
+    if (is_inline || version.body[0] != '\0')
+        version.number = number_in(fenced, body);
+    if ((is_inline || version.body[0] != '\0') && version.number == 0)
+        world_fail(world, "the object has a body that nobody wrote");
+    if (version.token < before->token)
+        world_fail(world, "the fence went back from token %" PRIu64 " to %" PRIu64,
+                   before->token, version.token);
+    if (same_writer(before, &version) && version.seq < before->seq)
+        world_fail(world, "the fence went back to number %" PRIu64 " of token %" PRIu64,
+                   version.seq, version.token);
+    if (same_writer(before, &version) && version.seq == before->seq) {
+        if (version.number != before->number)
+            world_fail(world, "two writes have one number");
+        return; /* written once more, to shut out others */
+    }
+    if (fenced->current + 1 == fenced->version_room) {
+        world_fail(world, "%" PRIu64 " versions did not suffice", fenced->version_room);
+        return;
+    }
+    fenced->versions[++fenced->current] = version;
+    before = &fenced->versions[fenced->current - 1];
+    note_overtaken(fenced, before, &version);
+    if (version.number > 0)
+        land(fenced, version.number, before, &version);
+}
+
+/* Documents go only over what their writer has seen. */
+static void check_order(struct fenced *fenced, const struct bucket_change *change,
+                        struct etag *etag)
+{
+    const struct condition *condition = change->condition;
+    bool in_order = condition->kind == CONDITION_MATCH ? etag_equal(&condition->etag, etag)
+                                                       : etag->size == 0;
+    if (condition->kind == CONDITION_ALWAYS || !in_order)
+        world_fail(fenced->run->world, "a document was written over one that was not seen");
+    *etag = change->etag;
+}
+
+static void changed(void *argument, const struct bucket_change *change)
+{
+    struct fenced *fenced = argument;
+    const struct version *current = &fenced->versions[fenced->current];
+    if (view_equal(change->key, VIEW(TABLE))) {
+        check_order(fenced, change, &fenced->table);
+    } else if (view_equal(change->key, VIEW(KEY))) {
+        check_order(fenced, change, &fenced->fence);
+        fence_changed(fenced, change->body);
+    } else if (view_equal(change->key, view_of(current->body))) {
+        world_fail(fenced->run->world, "the body that the fence names was %s",
+                   change->body.data ? "written again" : "deleted");
+    }
+}
+
+/* ---- What a node does ---------------------------------------------------------------- */
+
+struct actor {
+    struct fenced *fenced;
+    struct env *env;
+    struct store *store;
+    struct hf_client *client;
+    unsigned node;
+};
+
+static uint64_t draw(struct actor *actor, uint64_t bound)
+{
+    return env_random_below(actor->env, bound);
+}
+
+static enum told told_by(struct actor *actor, enum hf_status status)
+{
+    if (status == HF_OK)
+        return TOLD_DONE;
+    if (status == HF_UNSURE)
+        return TOLD_UNSURE;
+    if (status == HF_FENCED)
+        return TOLD_FENCED;
+    if (status != HF_EXPIRED && status != HF_LOST && status != HF_TIMEOUT &&
+        status != HF_UNAVAILABLE)
+        world_fail(actor->fenced->run->world, "node %u was told %s", actor->node,
+                   hf_status_name(status));
+    return TOLD_NOT_DONE;
+}
+
+/* A delete has no number to be known by, but leaves a version without body. */
+static bool was_deleted_since(const struct fenced *fenced, uint64_t first, uint64_t token)
+{
+    for (uint64_t i = first + 1; i <= fenced->current; i++)
+        if (fenced->versions[i].number == 0 && fenced->versions[i].token == token)
+            return true;
+    return false;
+}
+
+static void judge_told(struct actor *actor, uint64_t number, uint64_t first)
+{
+    struct fenced *fenced = actor->fenced;
+    struct world *world = fenced->run->world;
+    const struct record *record = &fenced->records[number];
+    bool landed = record->is_delete ? was_deleted_since(fenced, first, record->token)
+                                    : record->landed > 0;
+    if (record->told == TOLD_DONE && !landed)
+        world_fail(world, "node %u was told that write %" PRIu64 " is done, but it is not",
+                   actor->node, number);
+    if (record->is_delete || !landed || record->overtaken_by_same)
+        return;
+    if (record->told == TOLD_NOT_DONE || (record->told == TOLD_FENCED && !record->overtaken))
+        world_fail(world, "node %u was told that write %" PRIu64 " is not done, but it is",
+                   actor->node, number);
+}
+
+static enum hf_status write_object(struct actor *actor, struct hf_lock *lock, bool may_delete)
+{
+    struct fenced *fenced = actor->fenced;
+    char bytes[LARGE_SIZE + 1];
+    bool is_large = draw(actor, 3) == 0;
+    size_t size = is_large ? LARGE_SIZE : NUMBER_DIGITS + (size_t)draw(actor, SMALL_MAX);
+    bool is_delete = may_delete && draw(actor, 8) == 0;
+    if (fenced->started == fenced->room)
+        world_fail(fenced->run->world, "%" PRIu64 " writes did not suffice", fenced->room);
+    uint64_t number = ++fenced->started, first = fenced->current;
+    struct record *record = &fenced->records[number];
+    *record = (struct record){ .node = actor->node,
+                               .token = hf_lock_token(lock),
+                               .is_delete = is_delete,
+                               .calling = true };
+    memset(bytes, '.', sizeof bytes);
+    snprintf(bytes, sizeof bytes, "%0*" PRIu64, NUMBER_DIGITS, number);
+    bytes[NUMBER_DIGITS] = '.';
+    enum hf_status status = is_delete ? hf_fenced_delete(lock, KEY, NULL)
+                                      : hf_fenced_put(lock, KEY, bytes, size, NULL);
+    record->told = told_by(actor, status);
+    record->calling = false;
+    judge_told(actor, number, first);
+    return status;
+}
+
+/* Whether a version of this number was there since. */
+static bool was_there_since(const struct fenced *fenced, uint64_t first, uint64_t number)
+{
+    for (uint64_t i = first; i <= fenced->current; i++)
+        if (fenced->versions[i].number == number)
+            return true;
+    return false;
+}
+
+static enum hf_status read_object(struct actor *actor)
+{
+    struct fenced *fenced = actor->fenced;
+    struct world *world = fenced->run->world;
+    struct buffer body = BUFFER_INIT(2 * LARGE_SIZE);
+    struct hf_error error;
+    uint64_t token = 0, number = 0, first = fenced->current;
+    enum hf_status status = fenced_read(actor->client, VIEW(KEY), &body, &token, &error);
+    if (status == HF_OK)
+        number = number_in(fenced, buffer_view(&body));
+    buffer_release(&body);
+    if (status == HF_OK && (number == 0 || fenced->records[number].token != token))
+        world_fail(world, "node %u read something that nobody wrote", actor->node);
+    if (status != HF_OK && status != HF_NOT_FOUND && status != HF_UNAVAILABLE)
+        world_fail(world, "node %u could not read: %s", actor->node, hf_status_name(status));
+    if (status != HF_UNAVAILABLE && !was_there_since(fenced, first, number))
+        world_fail(world, "node %u read what was not there during its call: write %" PRIu64,
+                   actor->node, number);
+    return status;
+}
+
+/* From now on this holder's clock tells it that it holds for ever. */
+static void become_reckless(struct hf_lock *lock)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    lock->validity.until = (struct mono_time){ MOMENT_FAR / 2 };
+    lock->validity.by_store = false;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+}
+
+static void write_and_pause(struct actor *actor, struct hf_lock *lock)
+{
+    uint64_t count = 1 + draw(actor, WRITES_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        write_object(actor, lock, /* may_delete */ true);
+        struct span most = draw(actor, 3) == 0 ? SPAN_S(10) : SPAN_MS(200);
+        env_sleep(actor->env, env_jitter(actor->env, most));
+    }
+}
+
+static void end_lease(struct actor *actor, struct hf_lock *lock)
+{
+    if (draw(actor, 2) == 0)
+        hf_lock_release(lock, NULL);
+    hf_lock_free(lock);
+}
+
+static struct hf_lock *new_lock(struct actor *actor, bool renewed)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *lock;
+    struct hf_error error;
+    options.ttl_ms = 1000 + (int64_t)draw(actor, 4000);
+    options.no_renewal = !renewed;
+    check(hf_lock_new(actor->client, "object", &options, &lock, &error) == HF_OK);
+    return lock;
+}
+
+static void hold_and_write(struct actor *actor)
+{
+    struct hf_error error;
+    bool reckless = draw(actor, 2) == 0;
+    struct hf_lock *lock = new_lock(actor, !reckless && draw(actor, 2) == 0);
+    if (hf_lock_acquire(lock, 10000, &error) == HF_OK) {
+        if (reckless)
+            become_reckless(lock);
+        hf_lock_text(lock, actor->fenced->lease, &error);
+        write_and_pause(actor, lock);
+    }
+    end_lease(actor, lock);
+}
+
+static void write_with_a_lease_of_another(struct actor *actor)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    char lease[HF_LEASE_TEXT_MAX];
+    struct hf_lock *lock;
+    struct hf_error error;
+    options.no_renewal = draw(actor, 2) == 0;
+    memcpy(lease, actor->fenced->lease, sizeof lease);
+    if (lease[0] == '\0' ||
+        hf_lock_adopt(actor->client, lease, &options, &lock, &error) != HF_OK)
+        return;
+    if (options.no_renewal && draw(actor, 2) == 0)
+        become_reckless(lock);
+    write_and_pause(actor, lock);
+    end_lease(actor, lock);
+}
+
+static void take_a_turn(struct actor *actor)
+{
+    switch (draw(actor, 6)) {
+    case 0: read_object(actor); break;
+    case 1: write_with_a_lease_of_another(actor); break;
+    default: hold_and_write(actor);
+    }
+    read_object(actor);
+    env_sleep(actor->env, env_jitter(actor->env, SPAN_S(2)));
+}
+
+/* Once nothing goes wrong any more, work comes to its end. */
+static bool write_in_calm(struct actor *actor)
+{
+    struct hf_error error;
+    for (int i = 0; i < CALM_TRIES_MAX; i++) {
+        struct hf_lock *lock = new_lock(actor, /* renewed */ true);
+        bool done = hf_lock_acquire(lock, 600000, &error) == HF_OK &&
+                    write_object(actor, lock, /* may_delete */ false) == HF_OK &&
+                    read_object(actor) == HF_OK;
+        hf_lock_release(lock, NULL);
+        hf_lock_free(lock);
+        if (done)
+            return true;
+    }
+    return false;
+}
+
+static void program(struct node *node, void *argument)
+{
+    struct fenced *fenced = argument;
+    struct hf_error error;
+    struct actor actor = { .fenced = fenced,
+                           .env = node_env(node),
+                           .store = net_store_open(fenced->run->net, node),
+                           .node = node_number(node) };
+    check(actor.store);
+    check(client_new(actor.store, NULL, &actor.client, &error) == HF_OK);
+    while (fenced->left[actor.node] > 0) {
+        fenced->left[actor.node]--;
+        take_a_turn(&actor);
+    }
+    if (world_now_us(fenced->run->world) < fenced->run->calm_us)
+        env_sleep_until(actor.env, node_moment(node, fenced->run->calm_us));
+    fenced->done_in_calm[actor.node] = write_in_calm(&actor);
+    hf_client_close(actor.client);
+    store_close(actor.store);
+}
+
+/* ---- The judge ----------------------------------------------------------------------- */
+
+static void judge(struct run *run, void *state)
+{
+    struct fenced *fenced = state;
+    for (unsigned i = 1; i <= run->options->nodes; i++)
+        if (!fenced->done_in_calm[i])
+            world_fail(run->world, "node %u could not write after the faults had stopped", i);
+}
+
+/* ---- Making it ----------------------------------------------------------------------- */
+
+static void *start(struct run *run)
+{
+    struct fenced *fenced = calloc(1, sizeof *fenced);
+    check(fenced);
+    unsigned nodes = run->options->nodes;
+    fenced->run = run;
+    fenced->room =
+        WRITES_MAX * (uint64_t)run->options->operations + 64 * CALM_TRIES_MAX * (uint64_t)nodes;
+    fenced->records = calloc(fenced->room + 1, sizeof *fenced->records);
+    fenced->version_room = VERSIONS_EVERY * (WRITES_MAX * (uint64_t)run->options->operations +
+                                             64 * (uint64_t)nodes);
+    fenced->versions = calloc(fenced->version_room, sizeof *fenced->versions);
+    check(fenced->records && fenced->versions);
+    fenced->watch = (struct bucket_watch){ .changed = changed, .argument = fenced };
+    bucket_add_watch(net_bucket(run->net), &fenced->watch);
+    for (unsigned i = 0; i < run->options->operations; i++)
+        fenced->left[1 + i % nodes]++;
+    for (unsigned i = 0; i < nodes; i++)
+        node_boot(world_node(run->world, i), program, fenced);
+    return fenced;
+}
+
+static void free_state(void *state)
+{
+    struct fenced *fenced = state;
+    free(fenced->records);
+    free(fenced->versions);
+    free(fenced);
+}
+
+const struct workload workload_fenced = {
+    .name = "fenced",
+    .about = "nodes write a fenced object under leases that they lose; no token ever falls",
+    .start = start,
+    .judge = judge,
+    .free = free_state,
+};

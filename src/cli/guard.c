@@ -1,0 +1,173 @@
+#include "cli/guard.h"
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "cli/descendants.h"
+#include "cli/guard_process.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEAD_LEAST    SPAN_MS(100)
+#define GRACE_MOST    SPAN_S(5)
+#define END_PATIENCE  SPAN_S(10)
+#define PAUSE_OF_ENDS SPAN_MS(2)
+
+/* ---- When ---------------------------------------------------------------------------- */
+
+static struct span lead_of(struct span ttl)
+{
+    struct span lead = SPAN_US(ttl.us / 20);
+    if (lead.us < LEAD_LEAST.us)
+        lead = LEAD_LEAST;
+    return span_smaller(lead, SPAN_US(ttl.us / 4));
+}
+
+struct guard_times guard_times_for(struct mono_time deadline, struct span ttl)
+{
+    struct span lead = lead_of(ttl);
+    struct span grace = span_smaller(SPAN_US(ttl.us / 5), GRACE_MOST);
+    return (struct guard_times){
+        .term_at = mono_add(deadline, SPAN_US(-lead.us - grace.us)),
+        .kill_at = mono_add(deadline, SPAN_US(-lead.us)),
+        .grace = grace,
+    };
+}
+
+/* ---- Starting ------------------------------------------------------------------------ */
+
+enum hf_status guard_start(struct guard *guard, struct env *env,
+                           const struct guard_command *command, struct hf_error *error)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return error_from_errno(error, errno, "make a socket for the guard process");
+    /* What is orphaned by the death of the guard shall come to us. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        error_from_errno(error, errno, "become a child subreaper");
+        goto fail;
+    }
+    pid_t pid = fork();
+    if (pid < 0) {
+        error_from_errno(error, errno, "start the guard process");
+        goto fail;
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        guard_process(env, ends[1], command);
+    }
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would bury the guard for us */
+    close(ends[1]);
+    *guard = (struct guard){ .pid = pid, .socket = ends[0] };
+    return HF_OK;
+fail:
+    close(ends[0]);
+    close(ends[1]);
+    return error->status;
+}
+
+/* ---- Orders -------------------------------------------------------------------------- */
+
+static void send_order(struct guard *guard, const struct order *order, size_t variables_size)
+{
+    size_t size = offsetof(struct order, variables) + variables_size;
+    ssize_t sent;
+    do
+        sent = send(guard->socket, order, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+}
+
+void guard_go(struct guard *guard, const struct guard_times *times,
+              const struct guard_variable *variables, size_t count)
+{
+    struct order order = { .kind = ORDER_GO, .times = *times };
+    struct buffer text = { .data = order.variables,
+                           .capacity = sizeof order.variables,
+                           .max = sizeof order.variables };
+    for (size_t i = 0; i < count; i++) {
+        buffer_print(&text, "%s=%s", variables[i].name, variables[i].value);
+        buffer_append_byte(&text, '\0');
+    }
+    check(!text.failed);
+    send_order(guard, &order, text.size);
+}
+
+void guard_move(struct guard *guard, const struct guard_times *times)
+{
+    struct order order = { .kind = ORDER_MOVE, .times = *times };
+    send_order(guard, &order, 0);
+}
+
+void guard_signal(struct guard *guard, int number)
+{
+    struct order order = { .kind = ORDER_SIGNAL, .number = number };
+    send_order(guard, &order, 0);
+}
+
+void guard_end(struct guard *guard, struct span grace)
+{
+    struct order order = { .kind = ORDER_END, .times = { .grace = grace } };
+    send_order(guard, &order, 0);
+}
+
+/* ---- Reports ------------------------------------------------------------------------- */
+
+bool guard_next(struct guard *guard, struct guard_report *ret_report)
+{
+    if (guard->empty)
+        return false;
+    struct guard_report report;
+    ssize_t size;
+    do
+        size = recv(guard->socket, &report, sizeof report, MSG_DONTWAIT);
+    while (size < 0 && errno == EINTR);
+    if (size < 0 && errno == EAGAIN)
+        return false;
+    if (size == (ssize_t)sizeof report)
+        guard->empty = report.kind == GUARD_NOTHING_LEFT;
+    else
+        report = (struct guard_report){ .kind = GUARD_DEAD };
+    *ret_report = report;
+    return true;
+}
+
+/* ---- Ending -------------------------------------------------------------------------- */
+
+/* Kills and buries until there is no child of ours. */
+static bool end_descendants(struct env *env)
+{
+    struct mono_time give_up = mono_add(env_now(env), END_PATIENCE);
+    for (;;) {
+        descendants_signal(SIGKILL);
+        int ignored;
+        pid_t buried;
+        while ((buried = descendants_bury(&ignored)) > 0)
+            ;
+        if (buried < 0)
+            return true;
+        if (!mono_before(env_now(env), give_up))
+            return false;
+        env_sleep(env, PAUSE_OF_ENDS);
+    }
+}
+
+bool guard_end_all(struct guard *guard, struct env *env)
+{
+    if (guard->pid == 0)
+        return true;
+    kill(guard->pid, SIGKILL); /* not buried yet, so the number is still its own */
+    bool all = true;
+    if (guard->empty)
+        while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    else
+        all = end_descendants(env);
+    close(guard->socket);
+    *guard = (struct guard){ .socket = -1 };
+    return all;
+}

@@ -1,0 +1,269 @@
+/* lock.c: the rows of the commands about locks. */
+#include "cli/lock.h"
+
+#define NS_OPTION                                                     \
+    {                                                                 \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME",           \
+        .summary = "the namespace of the lock; 'default' if left out" \
+    }
+#define TTL_OPTION                                                \
+    {                                                             \
+        .name = "ttl", .type = OPTION_SPAN, .value = "SPAN",      \
+        .summary = "for how long a grant counts; 30s if left out" \
+    }
+#define WAIT_OPTIONS                                                                  \
+    { .name = "wait",                                                                 \
+      .type = OPTION_SPAN,                                                            \
+      .choice = 1,                                                                    \
+      .value = "SPAN",                                                                \
+      .summary = "stand in line for so long at most; 1m if left out" },               \
+    {                                                                                 \
+        .name = "no-wait", .choice = 1, .summary = "HELD, at once, if it is not free" \
+    }
+#define LEASE_ARGUMENT                                           \
+    {                                                            \
+        "LEASE", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,            \
+            "as acquire printed it; $HOLDFAST_LEASE if left out" \
+    }
+#define PREFIX_ARGUMENT                                                              \
+    {                                                                                \
+        "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,                               \
+            "only scopes that start with this: a name, or path:/srv/, range:7:, ..." \
+    }
+
+const struct command lock_commands[] = {
+    {
+        .path = "acquire",
+        .summary = "take a lock and print its lease, for others to renew and release",
+        .arguments = { { "SCOPE", ARGUMENT_MANY, COMPLETE_NOTHING,
+                         "what to lock: a name, or path:/a/b, tree:/a, inode:7, "
+                         "range:7:0-4096, chunk:KEY, pin:KEY; many are held all or none" } },
+        .options = { TTL_OPTION,
+                     WAIT_OPTIONS,
+                     { .name = "mode",
+                       .type = OPTION_TEXT,
+                       .choice = 2,
+                       .value = "MODE",
+                       .summary = "shared, with others that are shared, or exclusive" },
+                     { .name = "slots",
+                       .type = OPTION_COUNT,
+                       .choice = 2,
+                       .value = "N",
+                       .summary = "up to N may hold it at a time; all must say the same N" },
+                     { .name = "once-per",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "ALREADY if it was released with --complete within this" },
+                     { .name = "holder",
+                       .type = OPTION_TEXT,
+                       .value = "TEXT",
+                       .summary = "what others see; your name and host if left out" },
+                     { .name = "note",
+                       .type = OPTION_TEXT,
+                       .value = "JSON",
+                       .summary = "a value to stand beside the lease" },
+                     NS_OPTION },
+        .details = { "Prints the lease as one word. Nobody renews it: it is over after its "
+                     "ttl unless you do (holdfast renew). For a command that is to run under "
+                     "a lock, holdfast run does all of this, and ends the command when the "
+                     "lock is lost.",
+                     "Among those who wait and are in each other's way, order is kept. Ctrl-C "
+                     "leaves the line. If the lease cannot be printed it is given back." },
+        .json = "one JSON object with lease, token, ttl_ms, expires_in_ms and scopes",
+        .examples = { { "LEASE=$(holdfast acquire --ttl 1m --wait 10s nightly-import)",
+                        "take a lock for a minute" },
+                      { "holdfast acquire --no-wait --slots 3 gpu", "one of three slots" },
+                      { "holdfast acquire path:/srv/a path:/srv/b", "two paths, or neither" } },
+        .run = run_acquire,
+    },
+    {
+        .path = "renew",
+        .summary = "hold a lease for its ttl from now on",
+        .arguments = { LEASE_ARGUMENT },
+        .details = { "LOST when the lease is over: it ended by itself, was released or was "
+                     "broken, and somebody else may hold the lock. Stop the work then. A "
+                     "lease that is over is never revived." },
+        .json = "one JSON object with lease, token, ttl_ms and expires_in_ms",
+        .examples = { { "holdfast renew", "the lease of $HOLDFAST_LEASE" },
+                      { "holdfast renew \"$HOLDFAST_LEASE\" || exit",
+                        "stop a script that no longer holds its lock" } },
+        .run = run_renew,
+    },
+    {
+        .path = "release",
+        .summary = "end a lease",
+        .arguments = { LEASE_ARGUMENT },
+        .options = { { .name = "complete",
+                       .choice = 1,
+                       .summary = "the work is done: --once-per will find it" },
+                     { .name = "fail",
+                       .choice = 1,
+                       .summary = "the work was given up, which `locks show` tells" },
+                     { .name = "note",
+                       .type = OPTION_TEXT,
+                       .value = "JSON",
+                       .summary = "a value to keep with that" } },
+        .details = { "LOST when it was over already: then the work may have overlapped with "
+                     "somebody else's." },
+        .json = "one JSON object with the token that was released",
+        .examples = { { "holdfast release", "the lease of $HOLDFAST_LEASE" },
+                      { "holdfast release --complete --note '{\"rows\": 17}' "
+                        "\"$HOLDFAST_LEASE\"",
+                        "say that the work is done, and what came of it" } },
+        .run = run_release,
+    },
+    {
+        .path = "locks ls",
+        .summary = "list who holds what",
+        .arguments = { PREFIX_ARGUMENT },
+        .options = { { .name = "all",
+                       .letter = 'a',
+                       .summary = "also those who wait, and leases that are over" },
+                     NS_OPTION },
+        .details = { "One line a lease: scope, mode, holder, token, for how long it is held, "
+                     "when it expires unless renewed, and how many wait. Names first, then "
+                     "inodes, paths and chunks, in order of the tables they are in. A lease "
+                     "that has expired stays until somebody wants its lock." },
+        .json = "JSON lines, one a lease",
+        .examples = { { "holdfast locks ls", "all that is held" },
+                      { "holdfast locks ls --all deploy",
+                        "and who waits for names that start with deploy" } },
+        .run = run_locks_ls,
+    },
+    {
+        .path = "locks show",
+        .summary = "show one lock: who, since when, who waits, the next takeover",
+        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING, "the lock" } },
+        .options = { NS_OPTION },
+        .details = { "Takeover is the earliest moment at which somebody who begins to look now "
+                     "can prove that the lease is over: by store time, when the store's clock "
+                     "is past its end whatever it may be wrong by; or watched, when it has "
+                     "stood unchanged for longer than its holder could use it. Who has watched "
+                     "it for some time may be earlier.",
+                     "Looking changes nothing. A table that is damaged is CORRUPT here; the "
+                     "next acquire puts it aside, under .holdfast/kept/, and nothing is "
+                     "granted "
+                     "until no lease of before can be valid." },
+        .json = "one JSON object",
+        .examples = { { "holdfast locks show deploy", "who holds it" },
+                      { "holdfast locks show --json deploy", "the same for a program" } },
+        .run = run_locks_show,
+    },
+    {
+        .path = "locks break",
+        .summary = "take a lease away from its holder",
+        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING, "the lock" } },
+        .options = { { .name = "reason",
+                       .type = OPTION_TEXT,
+                       .value = "TEXT",
+                       .summary = "why; kept in the lock's table with your name" },
+                     { .name = "token",
+                       .type = OPTION_COUNT,
+                       .value = "N",
+                       .summary = "the lease of this token, when there are several" },
+                     NS_OPTION },
+        .details = { "The holder may not notice until its next renewal, and goes on until "
+                     "then: only its token protects what it still writes. So make sure first "
+                     "that it is dead. Exactly the lease that was looked at is broken, never a "
+                     "later one." },
+        .json = "one JSON object about the lease that was broken",
+        .examples = { { "holdfast locks break deploy --reason \"its host is gone\"",
+                        "let the others go on" } },
+        .run = run_locks_break,
+    },
+    {
+        .path = "locks watch",
+        .summary = "watch who holds what",
+        .arguments = { PREFIX_ARGUMENT },
+        .options = { { .name = "interval",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "look this often; 1s if left out" },
+                     { .name = "for",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "end after this time; else Ctrl-C does" },
+                     NS_OPTION },
+        .details = { "On a terminal a table that is kept up to date. Elsewhere, and with "
+                     "--json, a line for each change that a look finds: granted, waiting, left "
+                     "(the line), ended. What comes and goes between two looks is not seen." },
+        .json = "JSON lines, one a change, with `event`",
+        .examples = { { "holdfast locks watch --for 1s", "one second of it" },
+                      { "holdfast locks watch --for 1s --json deploy > changes.json",
+                        "changes for a program" } },
+        .run = run_locks_watch,
+    },
+    {
+        .path = "write",
+        .summary = "write an object that refuses holders whose lock is lost",
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+                       { "FILE", ARGUMENT_ONE, COMPLETE_FILE, "what to write; - for stdin" } },
+        .options = { { .name = "lock",
+                       .type = OPTION_TEXT,
+                       .value = "LOCK",
+                       .summary = "a lease, or a scope to hold while writing; "
+                                  "$HOLDFAST_LEASE if left out" },
+                     TTL_OPTION,
+                     WAIT_OPTIONS,
+                     NS_OPTION },
+        .details = { "The object remembers the token that wrote it. FENCED when a later holder "
+                     "has written, LOST or EXPIRED when the lease is over, MISMATCH when the "
+                     "object belongs to another lock or is not one of these. Read it with "
+                     "holdfast read: where it is kept is Holdfast's affair." },
+        .json = "one JSON object with key, token and size",
+        .examples = { { "holdfast write state.csv report.csv",
+                        "under the lease of $HOLDFAST_LEASE" },
+                      { "date | holdfast write --lock stamps last-run -",
+                        "hold the lock `stamps` meanwhile" } },
+        .run = run_write,
+    },
+    {
+        .path = "read",
+        .summary = "read an object that `write` wrote",
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+                       { "FILE", ARGUMENT_OPTIONAL, COMPLETE_FILE,
+                         "where to write it; stdout if left out or -" } },
+        .details = { "Needs no lock. FILE is replaced when the object is whole. MISMATCH when "
+                     "the object is not one that `write` wrote." },
+        .json = "one JSON object about what was written to FILE; when the object itself goes "
+                "to stdout, nothing else does",
+        .examples = { { "holdfast read state.csv", "to the terminal" },
+                      { "holdfast read state.csv copy.csv", "into a file" } },
+        .run = run_read,
+    },
+    {
+        .path = "store restored",
+        .summary = "make locks safe again after the store came back from a backup",
+        .options = { { .name = "yes", .summary = "do it; else only tell what would be done" },
+                     { .name = "ns",
+                       .type = OPTION_TEXT,
+                       .value = "NAME",
+                       .summary = "a namespace that was in use, though the backup may not "
+                                  "have it" } },
+        .details = { "A backup does not know who was granted what since it was made. So the "
+                     "token epoch of every namespace is raised, by so much that no token of "
+                     "before can come again, and in every table that is there nothing is "
+                     "granted until each lease of then is over: the longest ttl, an hour if "
+                     "nothing else was set.",
+                     "A lock whose table is not in the backup is free at once, though somebody "
+                     "may still hold it. Stop all workers before, or wait for the longest ttl "
+                     "before they start again." },
+        .json = "JSON lines, one a namespace and one a table",
+        .examples = { { "holdfast store restored", "what would be done" },
+                      { "holdfast store restored --yes", "do it" } },
+        .run = run_store_restored,
+    },
+    {
+        .path = "clock",
+        .summary = "show what is known of the store's clock",
+        .details = { "Leases are judged by the store's clock, never by comparing those of two "
+                     "machines. A store on the network tells its date with each reply, cut to "
+                     "a second; three cheap requests show between which bounds its clock must "
+                     "be, against our own. A local store goes by the boot-time clock of this "
+                     "machine, which is known exactly." },
+        .json = "one JSON object",
+        .examples = { { "holdfast clock", "the clock of the default store" } },
+        .run = run_clock,
+    },
+    { .path = NULL },
+};

@@ -1,0 +1,121 @@
+/* lock.h: what the commands about locks share. Their rows stand in lock.c; lock_hold.c takes,
+ * renews and releases, locks.c looks and breaks, locks_watch.c looks on, fenced.c moves objects
+ * that are guarded by a lock, clock.c and store_restored.c are what their commands are called.
+ * */
+#ifndef CLI_LOCK_H
+#define CLI_LOCK_H
+
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "lock/look.h"
+
+enum hf_status run_acquire(struct cli *cli);
+enum hf_status run_renew(struct cli *cli);
+enum hf_status run_release(struct cli *cli);
+enum hf_status run_locks_ls(struct cli *cli);
+enum hf_status run_locks_show(struct cli *cli);
+enum hf_status run_locks_break(struct cli *cli);
+enum hf_status run_locks_watch(struct cli *cli);
+enum hf_status run_write(struct cli *cli);
+enum hf_status run_read(struct cli *cli);
+enum hf_status run_store_restored(struct cli *cli);
+enum hf_status run_clock(struct cli *cli);
+
+/* ---- Options, clients, locks --------------------------------------------------------- */
+
+/* The text of an option, or NULL when it was not given. */
+const char *option_text(struct cli *cli, const char *name);
+
+/* A client of the namespace of --ns. `holder` may be NULL. */
+enum hf_status lock_connect(struct cli *cli, const char *holder, struct hf_client **ret_client);
+
+/* Whether a text is a lease ("TOKEN:ID:TABLE") rather than a scope. */
+bool is_lease_text(const char *text);
+
+/* The lease of this text, or of $HOLDFAST_LEASE when it is NULL, with a client of its
+ * namespace, both to be freed, on failure too. `renew` keeps it alive meanwhile. */
+enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
+                           struct hf_client **ret_client, struct hf_lock **ret_lock);
+
+/* Reads --ttl, --mode and --slots as far as the command has them. */
+enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options);
+
+/* Acquires, for as long as --wait or --no-wait say. A signal ends the wait; when it is held by
+ * others the error says by whom. */
+enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock);
+
+/* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
+void append_blocker(struct buffer *to, struct hf_lock *lock);
+
+/* Puts that in the place of an error that only says that it is held. */
+void lock_explain(struct cli *cli, struct hf_lock *lock);
+
+/* "joe@host", for the record. */
+#define USER_TEXT_MAX 200
+const char *user_text(char text[USER_TEXT_MAX]);
+
+/* ---- Leases for people --------------------------------------------------------------- */
+
+/* A span cut to what people care about: "1h2m3s", "12s", "250ms". */
+const char *brief_text(struct span span, char text[SPAN_TEXT_MAX]);
+
+/* How long an active lease has still to go, as far as can be told; negative: it is over. */
+struct span lease_left(const struct lease *lease, const struct evidence *evidence);
+
+/* How long ago it was acquired, by the calendar. */
+struct span lease_held(const struct lease *lease, const struct evidence *evidence);
+
+/* How many wait in the table who would be in the way of this lease. */
+size_t lease_waiters(const struct lease_table *table, const struct lease *lease);
+
+/* "deploy", "tree:/a", "chunk:a and 3 more"; for a barrier "everything in TABLE". */
+void append_scopes(struct buffer *to, const struct sight *sight, const struct lease *lease);
+
+/* The lease of an active one as hf_lock_text writes it. */
+void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease);
+
+/* All about a lease or, with its place in line from 1 on, about one who waits. */
+json_t *lease_as_json(const struct sight *sight, const struct lease *lease, size_t place);
+
+/* ---- Columns ------------------------------------------------------------------------- */
+
+#define GRID_COLUMNS_MAX 9
+#define GRID_ROWS_MAX    1000
+
+/* Rows of cells, aligned when they are written. Cells are escaped: no holder's name can disturb
+ * a terminal or a column. */
+struct grid {
+    size_t columns;
+    const char *const *titles;
+    size_t count;
+    size_t widths[GRID_COLUMNS_MAX];
+    struct arena arena;
+    struct view *cells; /* GRID_ROWS_MAX times `columns` */
+    bool failed;        /* out of memory */
+    size_t filled;      /* cells of the row that is being made */
+};
+
+/* False without memory. */
+bool grid_init(struct grid *grid, const char *const *titles, size_t columns);
+void grid_release(struct grid *grid);
+
+/* Adds the next cell of the present row. */
+void grid_cell(struct grid *grid, struct view text);
+__attribute__((format(printf, 2, 3))) void grid_print(struct grid *grid, const char *format,
+                                                      ...);
+
+/* One row, or the titles, as a line without its end. */
+void grid_append_row(const struct grid *grid, struct buffer *line, size_t row);
+void grid_append_titles(const struct grid *grid, struct buffer *line);
+
+/* Drops all rows. */
+void grid_clear(struct grid *grid);
+
+/* The columns of `locks ls`; with `all` one more. */
+size_t lease_columns(bool all, const char *const **ret_titles);
+
+/* A row of them. */
+void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
+                    const struct lease *lease, size_t place);
+
+#endif

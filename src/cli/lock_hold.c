@@ -1,0 +1,367 @@
+/* lock_hold.c: `acquire`, `renew` and `release`: a lease that outlives the command, passed on
+ * as text; and how the other commands come to hold one. */
+#include "base/check.h"
+#include "base/layout.h"
+#include "cli/connect.h"
+#include "cli/interrupt.h"
+#include "cli/lock.h"
+#include "lock/handle.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define WAIT_DEFAULT SPAN_S(60)
+#define CANCEL_EACH  SPAN_MS(50)
+
+/* ---- Options and clients ------------------------------------------------------------- */
+
+const char *option_text(struct cli *cli, const char *name)
+{
+    const struct option_value *option = cli_option(cli, name);
+    return option ? option->text.data : NULL; /* a word of the command line ends with NUL */
+}
+
+enum hf_status lock_connect(struct cli *cli, const char *holder, struct hf_client **ret_client)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    options.ns = option_text(cli, "ns");
+    options.holder = holder;
+    return cli_connect(cli, options, ret_client);
+}
+
+const char *user_text(char text[USER_TEXT_MAX])
+{
+    char host[100] = "", space[4096];
+    struct passwd entry, *found = NULL;
+    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+        snprintf(host, sizeof host, "unknown");
+    if (getpwuid_r(geteuid(), &entry, space, sizeof space, &found) == 0 && found)
+        snprintf(text, USER_TEXT_MAX, "%.80s@%s", found->pw_name, host);
+    else
+        snprintf(text, USER_TEXT_MAX, "uid-%ld@%s", (long)geteuid(), host);
+    return text;
+}
+
+enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options)
+{
+    const struct option_value *ttl = cli_option(cli, "ttl");
+    *options = HF_LOCK_OPTIONS;
+    if (ttl)
+        options->ttl_ms = ttl->span.us / 1000;
+    if (!has_modes)
+        return HF_OK;
+    const struct option_value *mode = cli_option(cli, "mode");
+    const struct option_value *slots = cli_option(cli, "slots");
+    if (mode && view_equal(mode->text, VIEW("shared")))
+        options->mode = HF_SHARED;
+    else if (mode && !view_equal(mode->text, VIEW("exclusive")))
+        return error_set(&cli->error, HF_INVALID, "--mode is shared or exclusive");
+    if (slots && (slots->number == 0 || slots->number > UINT32_MAX))
+        return error_set(&cli->error, HF_INVALID, "--slots is from 1 to %" PRIu32, UINT32_MAX);
+    if (slots) {
+        options->mode = HF_SLOTS;
+        options->slots = (uint32_t)slots->number;
+    }
+    return HF_OK;
+}
+
+/* ---- Who is in the way --------------------------------------------------------------- */
+
+struct blocker {
+    struct hf_lock *lock;
+    struct buffer *text; /* NULL once one was found */
+};
+
+static void describe(struct buffer *text, const struct sight *sight, const struct lease *lease)
+{
+    char span[SPAN_TEXT_MAX];
+    struct span left = lease_left(lease, &sight->evidence);
+    append_scopes(text, sight, lease);
+    buffer_append(text, VIEW(" is held by "));
+    escape_append(text, view_first(lease->holder, 60));
+    buffer_print(text, " (token %" PRIu64 ") for %s", lease->token,
+                 brief_text(lease_held(lease, &sight->evidence), span));
+    if (left.us > 0)
+        buffer_print(text, ", and for %s more unless renewed", brief_text(left, span));
+}
+
+static enum hf_status find_blocker(void *argument, const struct sight *sight,
+                                   struct hf_error *error)
+{
+    struct blocker *blocker = argument;
+    (void)error;
+    struct lease wanted = { .scopes = blocker->lock->scopes,
+                            .scope_count = blocker->lock->scope_count,
+                            .mode = blocker->lock->options.mode == HF_SHARED
+                                        ? LEASE_SHARED
+                                        : LEASE_EXCLUSIVE };
+    const struct lease_table *table = sight->table;
+    for (size_t i = 0; table && i < table->lease_count && blocker->text; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE &&
+            leases_conflict(table->leases[i], &wanted)) {
+            describe(blocker->text, sight, table->leases[i]);
+            blocker->text = NULL;
+        }
+    return HF_OK;
+}
+
+void append_blocker(struct buffer *to, struct hf_lock *lock)
+{
+    struct blocker blocker = { lock, to };
+    struct look look;
+    struct hf_error ignored;
+    look_init(&look, lock->client);
+    look_at(&look, doc_key(lock->place->doc), find_blocker, &blocker, &ignored);
+    look_release(&look);
+}
+
+void lock_explain(struct cli *cli, struct hf_lock *lock)
+{
+    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    append_blocker(&text, lock);
+    if (text.size > 0)
+        error_set(&cli->error, cli->error.status, "%.*s",
+                  VIEW_ARGS(view_first(buffer_view(&text), HF_WHY_MAX - 1)));
+    buffer_release(&text);
+}
+
+/* ---- Acquiring ----------------------------------------------------------------------- */
+
+struct waiting {
+    struct hf_lock *lock;
+    int64_t wait_ms;
+    struct hf_error error;
+    struct env_mutex mutex; /* guards `over` */
+    struct env_cond ended;
+    bool over;
+};
+
+static void acquire(void *argument)
+{
+    struct waiting *waiting = argument;
+    hf_lock_acquire(waiting->lock, waiting->wait_ms, &waiting->error);
+    env_mutex_lock(&waiting->mutex);
+    waiting->over = true;
+    env_cond_signal(&waiting->ended);
+    env_mutex_unlock(&waiting->mutex);
+}
+
+/* A thread waits for the lock, we for it and for signals. The cancel is repeated, since the
+ * wait may not have begun. */
+static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
+{
+    env_mutex_lock(&waiting->mutex);
+    while (!waiting->over) {
+        env_cond_wait_until(&waiting->ended, &waiting->mutex,
+                            mono_add(env_now(cli->env), CANCEL_EACH));
+        if (interrupted())
+            room_cancel(waiting->lock->place, &waiting->lock->seat);
+    }
+    env_mutex_unlock(&waiting->mutex);
+}
+
+static enum hf_status acquire_in_line(struct cli *cli, struct waiting *waiting)
+{
+    struct env_task *task;
+    env_mutex_init(cli->env, &waiting->mutex);
+    env_cond_init(cli->env, &waiting->ended);
+    enum hf_status status = env_task_start(cli->env, acquire, waiting, &task, &waiting->error);
+    if (status == HF_OK) {
+        wait_or_cancel(cli, waiting);
+        env_task_join(cli->env, task);
+    }
+    env_cond_release(&waiting->ended);
+    env_mutex_release(&waiting->mutex);
+    return waiting->error.status;
+}
+
+enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
+{
+    const struct option_value *wait = cli_option(cli, "wait");
+    struct span span = wait ? wait->span : WAIT_DEFAULT;
+    struct waiting waiting = { .lock = lock, .wait_ms = span.us / 1000 };
+    if (cli_given(cli, "no-wait") || span.us == 0)
+        hf_lock_acquire(lock, 0, &waiting.error);
+    else
+        acquire_in_line(cli, &waiting);
+    cli->error = waiting.error;
+    if (cli->error.status == HF_HELD || cli->error.status == HF_TIMEOUT)
+        lock_explain(cli, lock);
+    return cli->error.status;
+}
+
+/* ---- Telling ------------------------------------------------------------------------- */
+
+static void tell_json(struct cli *cli, struct hf_lock *lock, const char *text)
+{
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:I}", "lease", text, "token",
+                  (json_int_t)hf_lock_token(lock), "ttl_ms", (json_int_t)(lock->ttl.us / 1000),
+                  "expires_in_ms", (json_int_t)hf_lock_remaining_ms(lock));
+    json_t *scopes = json_array();
+    for (size_t i = 0; scopes && i < lock->scope_count; i++) {
+        char scope[SCOPE_TEXT_MAX + 1];
+        json_array_append_new(scopes, json_string(scope_text(&lock->scopes[i], scope)));
+    }
+    if (object && lock->scope_count > 0)
+        json_object_set_new(object, "scopes", scopes);
+    else
+        json_decref(scopes);
+    output_json(&cli->out, object);
+}
+
+/* Whoever reads our output is the only one who will know of the lease: when they cannot, it is
+ * given back. */
+static enum hf_status hand_over(struct cli *cli, struct hf_lock *lock)
+{
+    char text[HF_LEASE_TEXT_MAX];
+    enum hf_status status = hf_lock_text(lock, text, &cli->error);
+    if (status != HF_OK)
+        return status;
+    if (cli->json)
+        tell_json(cli, lock, text);
+    else
+        output_print(&cli->out, "%s\n", text);
+    return output_flush(&cli->out, &cli->error);
+}
+
+/* ---- acquire ------------------------------------------------------------------------- */
+
+static enum hf_status acquire_with(struct cli *cli, struct hf_client *client,
+                                   const struct hf_lock_options *options)
+{
+    struct hf_lock *lock;
+    enum hf_status status = hf_lock_new_many(client, cli->arguments, cli->argument_count,
+                                             options, &lock, &cli->error);
+    if (status != HF_OK)
+        return status;
+    status = lock_acquire(cli, lock);
+    if (status == HF_OK)
+        status = hand_over(cli, lock);
+    if (status == HF_OK)
+        hf_lock_detach(lock);
+    else
+        hf_lock_free(lock);
+    return status;
+}
+
+enum hf_status run_acquire(struct cli *cli)
+{
+    struct hf_client *client = NULL;
+    struct hf_lock_options options;
+    char user[USER_TEXT_MAX];
+    const char *holder = option_text(cli, "holder");
+    const struct option_value *once_per = cli_option(cli, "once-per");
+    enum hf_status status = lock_options(cli, /* has_modes */ true, &options);
+    options.no_renewal = true;
+    options.note = option_text(cli, "note");
+    options.once_per_ms = once_per ? once_per->span.us / 1000 : 0;
+    if (status == HF_OK)
+        status = lock_connect(cli, holder ? holder : user_text(user), &client);
+    if (status == HF_OK)
+        status = acquire_with(cli, client, &options);
+    hf_client_close(client);
+    return status;
+}
+
+/* ---- renew, release ------------------------------------------------------------------ */
+
+bool is_lease_text(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && text[digits] == ':';
+}
+
+/* The namespace of a lease: the first segment of its table's key. Chunks have none. */
+static enum hf_status namespace_of(struct cli *cli, const char *lease, const char **ret_ns)
+{
+    struct view rest = view_of(lease);
+    view_cut(&rest, ':');
+    view_cut(&rest, ':');
+    bool chunks = view_starts_with(rest, VIEW(LAYOUT_CHUNK_FOLDER));
+    struct view ns = chunks ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
+    if (name_check(ns, NULL) != HF_OK)
+        return error_set(&cli->error, HF_INVALID,
+                         "a lease is written as TOKEN:ID:TABLE, not '%.80s'", lease);
+    ns = arena_copy(&cli->arena, ns);
+    *ret_ns = ns.data;
+    return ns.data ? HF_OK : error_no_memory(&cli->error);
+}
+
+enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
+                           struct hf_client **ret_client, struct hf_lock **ret_lock)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
+    if (!text)
+        text = getenv("HOLDFAST_LEASE");
+    if (!text || !text[0])
+        return error_set(&cli->error, HF_INVALID,
+                         "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
+    lock_options.no_renewal = !renew;
+    enum hf_status status = namespace_of(cli, text, &options.ns);
+    if (status == HF_OK)
+        status = cli_connect(cli, options, ret_client);
+    if (status == HF_OK)
+        status = hf_lock_adopt(*ret_client, text, &lock_options, ret_lock, &cli->error);
+    return status;
+}
+
+static const char *lease_argument(struct cli *cli)
+{
+    return cli->argument_count > 0 ? cli->arguments[0] : NULL;
+}
+
+enum hf_status run_renew(struct cli *cli)
+{
+    struct hf_client *client = NULL;
+    struct hf_lock *lock = NULL;
+    enum hf_status status =
+        lease_adopt(cli, lease_argument(cli), /* renew */ false, &client, &lock);
+    if (status == HF_OK && cli->json) {
+        char text[HF_LEASE_TEXT_MAX];
+        status = hf_lock_text(lock, text, &cli->error);
+        if (status == HF_OK)
+            tell_json(cli, lock, text);
+    } else if (status == HF_OK && !cli->quiet) {
+        char span[SPAN_TEXT_MAX];
+        output_print(&cli->out, "renewed for %s\n", brief_text(lock->ttl, span));
+    }
+    hf_lock_detach(lock);
+    hf_client_close(client);
+    return status;
+}
+
+static enum hf_status end_lease(struct cli *cli, struct hf_lock *lock)
+{
+    const char *note = option_text(cli, "note");
+    if (cli_given(cli, "complete"))
+        return hf_lock_complete(lock, note, &cli->error);
+    if (cli_given(cli, "fail"))
+        return hf_lock_fail(lock, note, &cli->error);
+    return hf_lock_release(lock, &cli->error);
+}
+
+enum hf_status run_release(struct cli *cli)
+{
+    struct hf_client *client = NULL;
+    struct hf_lock *lock = NULL;
+    if (cli_given(cli, "note") && !cli_given(cli, "complete") && !cli_given(cli, "fail"))
+        return error_set(&cli->error, HF_INVALID, "--note goes with --complete or --fail");
+    enum hf_status status =
+        lease_adopt(cli, lease_argument(cli), /* renew */ false, &client, &lock);
+    if (status == HF_OK) {
+        uint64_t token = hf_lock_token(lock);
+        status = end_lease(cli, lock);
+        if (status == HF_OK && cli->json)
+            output_json(&cli->out,
+                        json_pack("{s:b, s:I}", "released", 1, "token", (json_int_t)token));
+    }
+    hf_lock_detach(lock); /* a bad note ends nothing, and leaves it as it was */
+    hf_client_close(client);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* run.h: `holdfast run`: what its parts share. run.c has its options and its course from start
+ * to end, run_wait.c how it comes to hold the lock, run_watch.c how it sees its command
+ * through. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli/cli.h"
+#include "cli/guard.h"
+
+#include <stdatomic.h>
+#include <sys/signalfd.h>
+
+struct run {
+    struct cli *cli;
+    const char *scope;
+    struct span ttl;
+    int64_t wait_ms;
+    struct hf_client *client;
+    struct hf_lock *lock;
+    struct guard guard;
+    sigset_t mask_before; /* the signals that were blocked when we started */
+    int signals;          /* a signalfd of those that we watch instead */
+    int bell;             /* an eventfd that our own threads ring */
+    atomic_int news;      /* the last event that the keeper told, and one; 0: none since */
+};
+
+/* The next signal that came, if one did. */
+bool run_next_signal(struct run *run, struct signalfd_siginfo *ret_signal);
+
+/* Wakes whoever waits on the bell; for any thread. And empties it. */
+void run_ring(struct run *run);
+void run_hush(struct run *run);
+
+/* Acquires the lock. OK when held. When a signal said to stop, *ret_signal is its number,
+ * nothing is held, and the status is CANCELLED. */
+enum hf_status run_wait(struct run *run, int *ret_signal);
+
+/* What came of the command. */
+struct run_end {
+    bool overdue;    /* it was ended because the lease could not be kept, or was lost */
+    bool all_dead;   /* nothing is left of it */
+    int not_started; /* the errno, or 0 */
+    bool exited;
+    int wait_status; /* when it exited */
+};
+
+/* Has the guard start the command, and stays until nothing is left of it. */
+void run_watch(struct run *run, struct run_end *ret_end);
+
+/* What the keeper calls; `argument` is the run. */
+void run_notify(void *argument, struct hf_lock *lock, enum hf_lock_event event);
+
+enum hf_status run_run(struct cli *cli);
+
+#endif

@@ -1,0 +1,211 @@
+/* client.c: a client and its places. */
+#include "lock/client.h"
+
+#include "base/check.h"
+#include "base/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Places that nobody uses are kept warm, so that the next acquire is one put. */
+#define PLACES_IDLE_MAX 256
+
+/* How often to look while waiting. Where a bell wakes us, polling is the fallback only. */
+#define POLL_LOCAL   SPAN_MS(100)
+#define POLL_NETWORK SPAN_MS(500)
+
+/* ---- The client ---------------------------------------------------------------------- */
+
+static enum hf_status check_options(const struct hf_client_options *options,
+                                    struct hf_error *error)
+{
+    struct view ns = view_of(options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
+    if (name_check(ns, error) != HF_OK) {
+        error_prefix(error, "namespace");
+        return error->status;
+    }
+    if (view_find(ns, '/') < ns.size) /* else two could have one table: a/meta/b/meta/c.json */
+        return error_set(error, HF_INVALID, "a namespace has no slash in its name");
+    if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
+        return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
+                         HOLDER_BYTES_MAX);
+    if (options->skew_tolerance_ms < -1 || options->skew_tolerance_ms > 3600000)
+        return error_set(error, HF_INVALID, "a skew tolerance is at most an hour");
+    if (options->ttl_max_ms != 0 &&
+        (options->ttl_max_ms < LEASE_TTL_MS_MIN || options->ttl_max_ms > 24 * 3600000))
+        return error_set(error, HF_INVALID, "the longest ttl is from %d ms to a day",
+                         LEASE_TTL_MS_MIN);
+    return HF_OK;
+}
+
+static struct lease_settings settings_of(const struct store *store,
+                                         const struct hf_client_options *options)
+{
+    struct lease_settings settings = lease_settings_default();
+    settings.skew_tolerance =
+        SPAN_MS(options->skew_tolerance_ms >= 0 ? options->skew_tolerance_ms
+                                                : store->traits.clock_skew_ms);
+    if (options->ttl_max_ms > 0)
+        settings.ttl_max = SPAN_MS(options->ttl_max_ms);
+    settings.watch_only = options->takeover_observed;
+    return settings;
+}
+
+enum hf_status client_new(struct store *store, const struct hf_client_options *options,
+                          struct hf_client **ret_client, struct hf_error *error)
+{
+    const struct hf_client_options defaults = HF_CLIENT_OPTIONS;
+    if (!options)
+        options = &defaults;
+    if (check_options(options, error) != HF_OK)
+        return error->status;
+    struct hf_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return error_no_memory(error);
+    client->env = store->env;
+    client->store = store;
+    clock_init(&client->clock, store);
+    client->space = (struct table_space){ .store = store,
+                                          .clock = &client->clock,
+                                          .settings = settings_of(store, options) };
+    client->poll = store->traits.clock == STORE_CLOCK_BOOT ? POLL_LOCAL : POLL_NETWORK;
+    snprintf(client->space.ns, sizeof client->space.ns, "%s",
+             options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
+    env_random_hex(client->env, NONCE_SIZE, client->session);
+    snprintf(client->holder, sizeof client->holder, "%s",
+             options->holder ? options->holder : client->session);
+    env_mutex_init(client->env, &client->shared.mutex);
+    keeper_init(&client->keeper, client->env);
+    fence_shelf_init(&client->fences, client->env);
+    *ret_client = client;
+    return error_clear(error);
+}
+
+static void place_free(struct place *place)
+{
+    room_release(&place->room);
+    doc_free(place->doc);
+    free(place);
+}
+
+void hf_client_close(struct hf_client *client)
+{
+    if (!client)
+        return;
+    keeper_release(client);
+    while (client->shared.idle) {
+        struct place *place = client->shared.idle;
+        client->shared.idle = place->idle_next;
+        map_take(&client->shared.places, doc_key(place->doc));
+        place_free(place);
+    }
+    fence_shelf_release(&client->fences);
+    check(client->shared.places.count == 0); /* all locks have been freed */
+    map_release(&client->shared.places);
+    env_mutex_release(&client->shared.mutex);
+    clock_release(&client->clock);
+    if (client->owns_store)
+        store_close(client->store);
+    free(client);
+}
+
+uint64_t client_next_id(struct hf_client *client)
+{
+    env_mutex_lock(&client->shared.mutex);
+    uint64_t id = ++client->shared.last_id;
+    env_mutex_unlock(&client->shared.mutex);
+    return id;
+}
+
+/* ---- Places -------------------------------------------------------------------------- */
+
+/* NULL without memory. */
+static struct place *place_new(struct hf_client *client, struct view key)
+{
+    struct place *place = calloc(1, sizeof *place);
+    if (!place)
+        return NULL;
+    place->client = client;
+    if (doc_new(client->store, &client->clock, key, &table_doc_type, &client->space,
+                &place->doc, NULL) != HF_OK) {
+        free(place);
+        return NULL;
+    }
+    doc_observe(place->doc, room_seen, place);
+    room_init(&place->room, client->env);
+    return place;
+}
+
+static void leave_idle_locked(struct hf_client *client, struct place *place)
+{
+    struct place **at = &client->shared.idle;
+    while (*at != place)
+        at = &(*at)->idle_next;
+    *at = place->idle_next;
+    client->shared.idle_count--;
+}
+
+static struct place *place_add_locked(struct hf_client *client, struct view key)
+{
+    void *old;
+    struct place *place = place_new(client, key);
+    if (place && !map_put(&client->shared.places, doc_key(place->doc), place, &old)) {
+        place_free(place);
+        return NULL;
+    }
+    return place;
+}
+
+enum hf_status place_take(struct hf_client *client, struct view key, struct place **ret_place,
+                          struct hf_error *error)
+{
+    env_mutex_lock(&client->shared.mutex);
+    struct place *place = map_get(&client->shared.places, key);
+    if (place && place->users == 0)
+        leave_idle_locked(client, place);
+    if (!place)
+        place = place_add_locked(client, key);
+    if (place)
+        place->users++;
+    env_mutex_unlock(&client->shared.mutex);
+    if (!place)
+        return error_no_memory(error);
+    *ret_place = place;
+    return HF_OK;
+}
+
+static void join_idle_locked(struct hf_client *client, struct place *place)
+{
+    struct place **at = &client->shared.idle;
+    while (*at)
+        at = &(*at)->idle_next;
+    place->idle_next = NULL;
+    *at = place;
+    client->shared.idle_count++;
+}
+
+void place_drop(struct place *place)
+{
+    struct hf_client *client = place->client;
+    struct place *oldest = NULL;
+    env_mutex_lock(&client->shared.mutex);
+    if (--place->users == 0)
+        join_idle_locked(client, place);
+    if (client->shared.idle_count > PLACES_IDLE_MAX) {
+        oldest = client->shared.idle;
+        leave_idle_locked(client, oldest);
+        map_take(&client->shared.places, doc_key(oldest->doc));
+    }
+    env_mutex_unlock(&client->shared.mutex);
+    if (oldest)
+        place_free(oldest);
+}
+
+struct place *place_share(struct place *place)
+{
+    env_mutex_lock(&place->client->shared.mutex);
+    check(place->users > 0);
+    place->users++;
+    env_mutex_unlock(&place->client->shared.mutex);
+    return place;
+}

@@ -1,0 +1,100 @@
+/* client.h: what a client is made of, for the files of this folder and for those who build one
+ * by hand (the simulator, tests). The public calls are in holdfast.h.
+ *
+ * Order of mutexes: a lock's `calls`, then any one of: shared, keeper, room; none of these three
+ * is held while another is taken, except the clock's own inside them. */
+#ifndef LOCK_CLIENT_H
+#define LOCK_CLIENT_H
+
+#include "base/map.h"
+#include "lock/fenced.h"
+#include "lock/keeper.h"
+#include "lock/room.h"
+#include "lock/tables.h"
+
+/* A request is given this long when nobody says how long: then it is told as without answer. */
+#define REQUEST_TIME SPAN_S(10)
+
+/* One table as a client knows it: its document, and those of ours who wait there. */
+struct place {
+    struct hf_client *client;
+    struct doc *doc;
+    struct room room;
+    size_t users;  /* guarded by client->shared.mutex; 0: kept warm for the next */
+    bool renewing; /* guarded by the keeper's mutex */
+    struct place *idle_next;
+};
+
+struct hf_client {
+    struct env *env;
+    struct store *store;
+    bool owns_store;
+    struct doc_clock clock;
+    struct table_space space;
+    struct span poll; /* how often to look while waiting, unless a lock says */
+    char holder[HOLDER_BYTES_MAX + 1];
+    char session[NONCE_SIZE + 1];
+    struct {
+        struct env_mutex mutex;
+        struct map places;  /* by the key of the table */
+        struct place *idle; /* the longest unused first */
+        size_t idle_count;
+        uint64_t last_id;
+    } shared;
+    struct keeper keeper;
+    struct fence_shelf fences;
+};
+
+/* A client of a store that stays the caller's. */
+enum hf_status client_new(struct store *store, const struct hf_client_options *options,
+                          struct hf_client **ret_client, struct hf_error *error);
+
+/* The place of a table, until place_drop. */
+enum hf_status place_take(struct hf_client *client, struct view key, struct place **ret_place,
+                          struct hf_error *error);
+void place_drop(struct place *place);
+
+/* One more use of a place that is in use. */
+struct place *place_share(struct place *place);
+
+/* A number that no other lease or waiter of this session has had. */
+uint64_t client_next_id(struct hf_client *client);
+
+/* ---- Asking a table ------------------------------------------------------------------ */
+
+/* An operation on a table, as an operation on its document. */
+struct request {
+    struct doc_op op;
+    struct place *place;
+    struct table_op table;
+    bool *blocked; /* may be NULL: per scope wanted, whether it is in the way */
+    bool taken;    /* a release found that somebody had ended it in another way */
+
+    struct lease_settings settings;  /* as the table has them */
+    char granted_by[NONCE_SIZE + 1]; /* the attempt that granted or renewed */
+    struct span ttl;                 /* of what was granted or renewed */
+};
+
+/* `deadline` of zero: REQUEST_TIME from now. */
+void request_init(struct request *request, struct place *place, enum table_op_kind kind,
+                  struct mono_time deadline);
+
+/* Requests that one call may carry. */
+#define RENEW_BATCH_MAX 128
+
+/* Asks, all in one write where that can be. A damaged table is replaced on the way. */
+enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count);
+
+/* How long what was granted can be used: by our own clock and by the store's. */
+struct validity {
+    struct mono_time t0;
+    struct mono_time until;
+    bool by_store;
+    struct store_time expires;
+};
+struct validity request_validity(const struct request *request);
+
+/* The moment at which it ends, as far as the evidence tells. */
+struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence);
+
+#endif

@@ -1,0 +1,85 @@
+/* fence.h: the fence of a fenced object: who wrote it last, and where its bytes are.
+ *
+ * It is what stands under the object's key: one line of JSON, and behind it the bytes
+ * themselves when there are few. The fence says under which lock the object is written and with
+ * which token it was last; so a write with a lower token is refused, however late it arrives.
+ *
+ * Pure: no clock, no store. docs/decisions/0005-one-form-of-fenced-objects.md says why it looks
+ * like this. */
+#ifndef LOCK_FENCE_H
+#define LOCK_FENCE_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/evidence.h"
+#include "base/limits.h"
+
+/* The format's name, and behind it the version. */
+#define FENCE_FORMAT "holdfast.fenced/"
+
+/* Bodies up to this size stand behind the fence's line, larger ones are objects of their own. */
+#define FENCE_INLINE_MAX (4 * KIB)
+
+/* A line with two keys in it, every byte of them escaped, and all the rest. */
+#define FENCE_LINE_MAX  (16 * KIB)
+#define FENCE_BYTES_MAX (FENCE_LINE_MAX + FENCE_INLINE_MAX)
+
+static_assert(12 * KEY_BYTES_MAX + KIB <= FENCE_LINE_MAX, "a line of two keys must fit");
+static_assert(KEY_BYTES_MAX <= FENCE_INLINE_MAX, "a key must fit where a body does");
+
+enum fence_kind {
+    FENCE_NONE,    /* nobody has written yet; there may be a line that says so */
+    FENCE_INLINE,  /* the body stands behind the line */
+    FENCE_BODY,    /* the body is an object of its own */
+    FENCE_DELETED, /* no body; only the fence is left */
+};
+
+/* Who writes: under which lock, with which token, and the number of the try. Numbers rise in the
+ * order of calls of one client, so they say something only between writes of one session. No two
+ * versions of an object have the same stamp. */
+struct fence_stamp {
+    char table[KEY_BYTES_MAX + 1]; /* the key of the lock's table */
+    uint64_t token;
+    char session[NONCE_SIZE + 1];
+    uint64_t seq;
+};
+
+/* All in place, so that changing one cannot fail. */
+struct fence {
+    enum fence_kind kind;
+    struct fence_stamp stamp; /* all zero while nobody has written */
+    uint64_t size;            /* of the body */
+    uint64_t xxh3;            /* of its bytes */
+    size_t text_size;
+    char text[FENCE_INLINE_MAX]; /* the bytes, or the key of the object that has them */
+};
+
+static inline struct view fence_text(const struct fence *fence)
+{
+    return (struct view){ fence->text, fence->text_size };
+}
+
+void fence_set_text(struct fence *fence, struct view text);
+
+/* MISMATCH: this is not a fence; CORRUPT: it was one; UNSUPPORTED: of a later version. */
+enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct hf_error *error);
+
+bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *text);
+
+/* What a write comes to, where it is not refused. */
+enum fence_outcome {
+    FENCE_WRITE,      /* it may be written; earlier tries have not landed */
+    FENCE_AGAIN,      /* the try may have landed, and is gone: it needs another number */
+    FENCE_DONE,       /* it stands there already */
+    FENCE_SUPERSEDED, /* a later one of ours stands there */
+};
+
+/* Whether a write may go over the fence that stands: OK with what it comes to, FENCED or MISMATCH.
+ * `over` is the stamp that the write was last tried over, or NULL when it was not tried yet. */
+enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
+                           const struct fence_stamp *over, enum fence_outcome *ret_outcome,
+                           struct hf_error *error);
+
+bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b);
+
+#endif

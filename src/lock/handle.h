@@ -1,0 +1,63 @@
+/* handle.h: the inside of a lock handle. */
+#ifndef LOCK_HANDLE_H
+#define LOCK_HANDLE_H
+
+#include "lock/client.h"
+
+#define LEASE_ID_MAX (NONCE_SIZE + 1 + 20)
+
+enum lock_state {
+    LOCK_IDLE,
+    LOCK_WAITING, /* stands in line: has a seat */
+    LOCK_HELD,    /* has a lease, as far as we know */
+};
+
+/* What is asked for never changes. `calls` serialises the calls that ask the store; the rest of
+ * the state is guarded by the keeper's mutex. */
+struct hf_lock {
+    struct hf_client *client;
+    struct place *place;
+    struct scope *scopes;
+    size_t scope_count;             /* 0: an adopted lease, which cannot be acquired */
+    struct hf_lock_options options; /* its texts are ours */
+    struct span ttl;
+    bool *blocked; /* a scope each, as last told; then as much room to note them in */
+
+    struct env_mutex calls;
+    struct seat seat; /* guarded by the room's mutex */
+
+    enum lock_state state;
+    unsigned depth; /* acquired so often */
+    char id[LEASE_ID_MAX + 1];
+    uint64_t token;
+    struct validity validity;
+    enum hf_status gone; /* OK, or EXPIRED, or LOST */
+
+    /* The keeper's. */
+    struct hf_lock *next, *previous;
+    struct mono_time renew_at, danger_at;
+    bool in_danger;
+    bool tell_safe, tell_gone;
+    unsigned pins;
+};
+
+/* A handle without scopes yet, at a place that it takes over; frees nothing on failure. */
+enum hf_status lock_new_at(struct hf_client *client, struct place *place,
+                           const struct hf_lock_options *options, struct hf_lock **ret_lock,
+                           struct hf_error *error);
+
+/* Notes that it was granted or renewed; with the keeper's mutex held. */
+void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
+
+/* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex held. */
+void lock_gone_locked(struct hf_lock *lock, enum hf_status how);
+
+/* Whether it is held: OK, EXPIRED, LOST or NOT_FOUND; with the keeper's mutex held. */
+enum hf_status lock_check_locked(struct hf_lock *lock);
+
+/* What a fenced write needs: OK, or why not. Draws the next number in the order of calls, of all
+ * handles of the client: a lease that was passed on may have several. */
+enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *ret_sequence,
+                          struct hf_error *error);
+
+#endif

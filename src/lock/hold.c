@@ -1,0 +1,325 @@
+/* hold.c: what the holder of a lock can ask and do: check, renew, end it, pass it on as text. */
+#include "lock/handle.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Local --------------------------------------------------------------------------- */
+
+static struct mono_time end_locked(struct hf_lock *lock, struct mono_time *ret_now)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&lock->client->clock, &evidence);
+    *ret_now = evidence.now;
+    return validity_end(&lock->validity, &evidence);
+}
+
+void lock_gone_locked(struct hf_lock *lock, enum hf_status how)
+{
+    lock->gone = how;
+    lock->tell_gone = true;
+    env_cond_broadcast(&lock->client->keeper.changed);
+}
+
+enum hf_status lock_check_locked(struct hf_lock *lock)
+{
+    struct mono_time now;
+    if (lock->state != LOCK_HELD)
+        return HF_NOT_FOUND;
+    struct mono_time end = end_locked(lock, &now);
+    if (lock->gone == HF_OK && !mono_before(now, end))
+        lock_gone_locked(lock, HF_EXPIRED);
+    return lock->gone;
+}
+
+static enum hf_status say(enum hf_status status, struct hf_error *error)
+{
+    return status == HF_OK ? error_clear(error)
+                           : error_set(error, status, "%s", hf_status_text(status));
+}
+
+enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    enum hf_status status = lock_check_locked(lock);
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    if (status == HF_NOT_FOUND)
+        return error_set(error, status, "the lock is not held");
+    return say(status, error);
+}
+
+int64_t hf_lock_remaining_ms(struct hf_lock *lock)
+{
+    struct mono_time now;
+    env_mutex_lock(&lock->client->keeper.mutex);
+    struct mono_time end = end_locked(lock, &now);
+    bool held = lock_check_locked(lock) == HF_OK;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return held && mono_before(now, end) ? mono_since(end, now).us / 1000 : 0;
+}
+
+uint64_t hf_lock_token(struct hf_lock *lock)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    uint64_t token = lock->token;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return token;
+}
+
+enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *ret_sequence,
+                          struct hf_error *error)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    enum hf_status status = lock_check_locked(lock);
+    uint64_t token = lock->token;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    if (status == HF_OK) {
+        *ret_token = token;
+        *ret_sequence = client_next_id(lock->client);
+    }
+    if (status == HF_NOT_FOUND)
+        return error_set(error, HF_EXPIRED, "the lock is not held");
+    return say(status, error);
+}
+
+/* ---- Renewing by hand ---------------------------------------------------------------- */
+
+enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
+{
+    struct hf_client *client = lock->client;
+    struct request request, *requests[] = { &request };
+    struct mono_time now;
+    env_mutex_lock(&lock->calls);
+    env_mutex_lock(&client->keeper.mutex);
+    enum hf_status status = lock_check_locked(lock);
+    struct mono_time end = end_locked(lock, &now);
+    env_mutex_unlock(&client->keeper.mutex);
+    if (status == HF_OK) {
+        request_init(&request, lock->place, TABLE_RENEW,
+                     mono_earlier(end, mono_add(now, REQUEST_TIME)));
+        request.table.id = view_of(lock->id);
+        request.table.token = lock->token;
+        place_ask(lock->place, requests, 1);
+        status = request.op.error.status;
+        env_mutex_lock(&client->keeper.mutex);
+        if (status == HF_OK) {
+            struct validity validity = request_validity(&request);
+            lock_renewed_locked(lock, &validity);
+        } else if (status == HF_LOST || status == HF_MISMATCH) {
+            status = HF_LOST;
+            lock_gone_locked(lock, status);
+        }
+        env_mutex_unlock(&client->keeper.mutex);
+        if (error)
+            *error = request.op.error;
+    } else {
+        say(status, error);
+    }
+    env_mutex_unlock(&lock->calls);
+    if (error)
+        error->status = status;
+    return status;
+}
+
+/* ---- Ending -------------------------------------------------------------------------- */
+
+/* Whether the answer is final; else nobody knows, and the keeper goes on. */
+static bool is_settled(enum hf_status status)
+{
+    return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
+}
+
+/* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what is not
+ * there any more, and not an attempt of ours without an answer. */
+static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
+                              bool over, struct hf_error *error)
+{
+    struct request request, *requests[] = { &request };
+    request_init(&request, lock->place, kind, (struct mono_time){ 0 });
+    request.table.id = view_of(lock->id);
+    request.table.token = lock->token;
+    request.table.note = note;
+    enum hf_status status = place_ask(lock->place, requests, 1);
+    if (!is_settled(status)) {
+        keeper_tie_up(place_share(lock->place), kind, request.table.id, lock->token, note,
+                      lock->ttl);
+        error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");
+    } else if (status == HF_OK && request.table.already &&
+               (over || request.taken || !request.op.maybe_own)) {
+        error_set(&request.op.error, HF_LOST, "it was not ours any more");
+    } else if (status == HF_MISMATCH) {
+        error_set(&request.op.error, HF_LOST, "it is somebody else's");
+    }
+    if (error)
+        *error = request.op.error;
+    return request.op.error.status;
+}
+
+static enum hf_status end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
+                          struct hf_error *error)
+{
+    struct hf_client *client = lock->client;
+    enum hf_status status = HF_OK;
+    if (note && !table_takes_note(view_of(note))) /* else it would be over without an end */
+        return error_set(error, HF_INVALID, "a note is JSON of at most %d bytes",
+                         NOTE_BYTES_MAX);
+    env_mutex_lock(&lock->calls);
+    env_mutex_lock(&client->keeper.mutex);
+    bool held = lock->state == LOCK_HELD;
+    bool over = held && lock_check_locked(lock) != HF_OK;
+    bool last = held && --lock->depth == 0;
+    if (last) {
+        keeper_remove_locked(client, lock);
+        lock->state = LOCK_IDLE;
+    }
+    env_mutex_unlock(&client->keeper.mutex);
+    if (!held)
+        status = error_set(error, HF_NOT_FOUND, "the lock is not held");
+    else if (last)
+        status = ask_end(lock, kind, view_of(note ? note : ""), over, error);
+    else
+        error_clear(error);
+    env_mutex_unlock(&lock->calls);
+    return status;
+}
+
+enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error)
+{
+    return end(lock, TABLE_RELEASE, NULL, error);
+}
+
+enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note, struct hf_error *error)
+{
+    return end(lock, TABLE_COMPLETE, note, error);
+}
+
+enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_error *error)
+{
+    return end(lock, TABLE_FAIL, note, error);
+}
+
+/* ---- As text ------------------------------------------------------------------------- */
+
+/* "<token>:<id>:<key of the table>". */
+enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
+                            struct hf_error *error)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    bool held = lock->state == LOCK_HELD;
+    if (held)
+        snprintf(text, HF_LEASE_TEXT_MAX, "%" PRIu64 ":%s:%.*s", lock->token, lock->id,
+                 VIEW_ARGS(doc_key(lock->place->doc)));
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return held ? error_clear(error) : error_set(error, HF_NOT_FOUND, "the lock is not held");
+}
+
+struct lease_name {
+    uint64_t token;
+    struct view id;
+    struct view key;
+};
+
+static enum hf_status parse_lease(const char *text, struct lease_name *ret_name,
+                                  struct hf_error *error)
+{
+    struct view all = view_of(text);
+    size_t first = view_find(all, ':');
+    struct view rest = first < all.size ? view_from(all, first + 1) : VIEW("");
+    size_t second = view_find(rest, ':');
+    struct view key = second < rest.size ? view_from(rest, second + 1) : VIEW("");
+    struct view id = view_first(rest, second);
+    uint64_t token;
+    if (!table_key_is_ours(key) || id.size == 0 || id.size > LEASE_ID_MAX ||
+        parse_u64(view_first(all, first), UINT64_MAX, &token, NULL) != HF_OK)
+        return error_set(error, HF_INVALID, "a lease is written as TOKEN:ID:TABLE, not '%.80s'",
+                         text);
+    *ret_name = (struct lease_name){ token, id, key };
+    return HF_OK;
+}
+
+static enum hf_status adopt_at(struct hf_lock *lock, const struct lease_name *name,
+                               struct hf_error *error)
+{
+    struct request request, *requests[] = { &request };
+    memcpy(lock->id, name->id.data, name->id.size);
+    request_init(&request, lock->place, TABLE_RENEW, (struct mono_time){ 0 });
+    request.table.id = view_of(lock->id);
+    request.table.token = name->token;
+    enum hf_status status = place_ask(lock->place, requests, 1);
+    if (status == HF_MISMATCH)
+        status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
+    if (status != HF_OK) {
+        if (error)
+            *error = request.op.error;
+        return status;
+    }
+    struct validity validity = request_validity(&request);
+    env_mutex_lock(&lock->client->keeper.mutex);
+    lock->token = name->token;
+    lock->ttl = request.ttl;
+    lock->state = LOCK_HELD;
+    lock->depth = 1;
+    lock_renewed_locked(lock, &validity);
+    keeper_add_locked(lock->client, lock);
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return error_clear(error);
+}
+
+enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
+                             const struct hf_lock_options *options, struct hf_lock **ret_lock,
+                             struct hf_error *error)
+{
+    const struct hf_lock_options defaults = HF_LOCK_OPTIONS;
+    struct hf_lock_options used = options ? *options : defaults;
+    struct lease_name name;
+    struct place *place;
+    struct hf_lock *lock;
+    used.output = used.note = NULL;
+    enum hf_status status = parse_lease(text, &name, error);
+    if (status == HF_OK && (!used.no_renewal || used.notify))
+        status = keeper_start(client, error);
+    if (status == HF_OK)
+        status = place_take(client, name.key, &place, error);
+    if (status != HF_OK)
+        return status;
+    status = lock_new_at(client, place, &used, &lock, error);
+    if (status != HF_OK) {
+        place_drop(place);
+        return status;
+    }
+    status = adopt_at(lock, &name, error);
+    if (status == HF_OK)
+        *ret_lock = lock;
+    else
+        hf_lock_free(lock);
+    return status;
+}
+
+enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
+                        const char *reason, struct hf_error *error)
+{
+    struct lease_name name;
+    struct place *place;
+    struct request request, *requests[] = { &request };
+    enum hf_status status = parse_lease(text, &name, error);
+    if (status == HF_OK)
+        status = place_take(client, name.key, &place, error);
+    if (status != HF_OK)
+        return status;
+    request_init(&request, place, TABLE_BREAK, (struct mono_time){ 0 });
+    request.table.id = name.id;
+    request.table.token = name.token;
+    request.table.by = view_of(by);
+    request.table.note = view_of(reason);
+    status = place_ask(place, requests, 1);
+    if (status == HF_MISMATCH)
+        status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
+    if (error)
+        *error = request.op.error;
+    place_drop(place);
+    return status;
+}

@@ -1,0 +1,170 @@
+/* request.c: operations on tables as operations on documents, and how long a grant counts. */
+#include "lock/client.h"
+
+#include "base/check.h"
+
+/* A damaged table is replaced so often in one request; then something damages it again. */
+#define REPLACE_TRIES_MAX 3
+
+/* ---- Applying ------------------------------------------------------------------------ */
+
+/* Notes which of the wanted scopes alone would be refused, with so many ahead in line. */
+static void note_blocked(struct request *request, const struct lease_table *table, size_t ahead)
+{
+    struct lease one = *request->table.wanted;
+    one.scope_count = 1;
+    for (size_t i = 0; i < request->table.wanted->scope_count; i++) {
+        one.scopes = &request->table.wanted->scopes[i];
+        bool blocked = false;
+        for (size_t j = 0; j < table->lease_count && !blocked; j++)
+            blocked = table->leases[j]->status == LEASE_ACTIVE &&
+                      leases_conflict(table->leases[j], &one);
+        for (size_t j = 0; j < ahead && !blocked; j++)
+            blocked = leases_conflict(table->waiters[j].wanted, &one);
+        request->blocked[i] = blocked;
+    }
+}
+
+/* The nonces of the attempts of this operation, by which it knows its own effect. */
+static size_t own_nonces(const struct doc_op *op, struct view nonces[DOC_ATTEMPTS_MAX])
+{
+    size_t count = op->attempt_count < DOC_ATTEMPTS_MAX ? op->attempt_count : DOC_ATTEMPTS_MAX;
+    for (size_t i = 0; i < count; i++)
+        nonces[i] = view_of(op->attempts[i].nonce);
+    return count;
+}
+
+/* What was granted, copied: the table is not ours to keep. */
+static void note_granted(struct request *request, const struct lease_table *table)
+{
+    struct table_op *op = &request->table;
+    struct view id = op->kind == TABLE_ACQUIRE ? op->wanted->id : op->id;
+    struct view nonce = view_first(op->granted_by, NONCE_SIZE);
+    memcpy(request->granted_by, nonce.data, nonce.size);
+    request->granted_by[nonce.size] = '\0';
+    op->granted_by = view_of(request->granted_by);
+    request->ttl = table_find(table, id)->ttl;
+}
+
+/* Whether it has become the turn of somebody in another process. */
+static bool calls_somebody(const struct request *request, const struct lease_table *table,
+                           const struct evidence *evidence)
+{
+    struct view session = view_of(request->place->client->session);
+    for (size_t i = 0; request->table.changed && i < table->waiter_count; i++)
+        if (table->waiters[i].reserved &&
+            table->waiters[i].reserved_seen.us == evidence->now.us &&
+            !view_equal(table->waiters[i].wanted->session, session))
+            return true;
+    return false;
+}
+
+/* Whether a lease that was to be released had been broken, or was taken for over. */
+static bool was_taken(const struct request *request, const struct lease_table *table)
+{
+    const struct lease *lease = table_find(table, request->table.id);
+    return lease && (lease->status == LEASE_BROKEN || lease->status == LEASE_EXPIRED);
+}
+
+static enum hf_status apply(struct doc_op *op, void *body, const struct evidence *evidence)
+{
+    struct request *request = (struct request *)(void *)op;
+    struct lease_table *table = body;
+    struct view mine[DOC_ATTEMPTS_MAX];
+    request->table.mine = mine;
+    request->table.mine_count = own_nonces(op, mine);
+    enum hf_status status = table_apply(table, &request->table, evidence);
+    request->table.mine = NULL;
+    request->table.mine_count = 0;
+    request->settings = table->settings;
+    if (status == HF_OK && request->table.outcome == TABLE_GRANTED)
+        note_granted(request, table);
+    /* Said as a refusal, so that it is not believed of a body that we had: it may be our turn by
+     * now. */
+    if (status == HF_OK && request->table.kind == TABLE_CLAIM &&
+        request->table.outcome == TABLE_QUEUED)
+        status = error_set(&request->table.error, HF_HELD, "in line behind %zu",
+                           request->table.position);
+    request->taken = request->table.kind == TABLE_RELEASE && was_taken(request, table);
+    if (request->blocked)
+        memset(request->blocked, 0, request->table.wanted->scope_count * sizeof(bool));
+    if (status == HF_HELD && request->blocked)
+        note_blocked(request, table, table->waiter_count);
+    else if (status == HF_OK && request->table.outcome == TABLE_QUEUED && request->blocked)
+        note_blocked(request, table, request->table.position);
+    op->changed = request->table.changed;
+    op->quiet = !calls_somebody(request, table, evidence);
+    op->error = request->table.error;
+    return status;
+}
+
+void request_init(struct request *request, struct place *place, enum table_op_kind kind,
+                  struct mono_time deadline)
+{
+    *request = (struct request){ .table = { .kind = kind }, .place = place };
+    request->op.apply = apply;
+    request->op.deadline =
+        deadline.us > 0 ? deadline : mono_add(env_now(place->client->env), REQUEST_TIME);
+}
+
+/* True when a good table stands there now; else the requests say why not. */
+static bool replace_damaged(struct place *place, struct request *const *requests, size_t count)
+{
+    struct hf_error error;
+    enum hf_status status = table_replace(&place->client->space, doc_key(place->doc),
+                                          requests[0]->op.deadline, &error);
+    if (status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND)
+        return true;
+    error_prefix(&error, "the damaged table cannot be replaced");
+    for (size_t i = 0; i < count; i++) {
+        requests[i]->op.error = error;
+        if (requests[i]->op.unsure)
+            requests[i]->op.error.status = HF_UNSURE;
+    }
+    return false;
+}
+
+static bool is_damaged(struct request *const *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (requests[i]->op.damaged)
+            return true;
+    return false;
+}
+
+enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count)
+{
+    struct doc_op *ops[RENEW_BATCH_MAX];
+    check(count > 0 && count <= RENEW_BATCH_MAX);
+    for (size_t i = 0; i < count; i++)
+        ops[i] = &requests[i]->op;
+    enum hf_status status = doc_update_many(place->doc, ops, count);
+    for (int tries = 0; is_damaged(requests, count) && tries < REPLACE_TRIES_MAX; tries++) {
+        if (!replace_damaged(place, requests, count))
+            return requests[0]->op.error.status;
+        status = doc_update_many(place->doc, ops, count);
+    }
+    return status;
+}
+
+/* ---- How long it counts -------------------------------------------------------------- */
+
+struct validity request_validity(const struct request *request)
+{
+    const struct doc_attempt *attempt =
+        doc_attempt_of(&request->op, view_of(request->granted_by));
+    struct evidence then = { .now = attempt->t0 };
+    return (struct validity){ .t0 = attempt->t0,
+                              .until =
+                                  lease_valid_until(&request->settings, request->ttl, &then),
+                              .by_store = attempt->time_known,
+                              .expires = request->table.expires };
+}
+
+struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence)
+{
+    if (!validity->by_store || !evidence->time_known)
+        return validity->until;
+    struct span left = SPAN_US(validity->expires.us - evidence->latest.us);
+    return mono_earlier(validity->until, mono_add(evidence->now, left));
+}

@@ -1,0 +1,172 @@
+#include "lock/restore.h"
+
+#include "base/layout.h"
+#include "lock/epoch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Namespaces ---------------------------------------------------------------------- */
+
+struct found {
+    size_t size;
+    char name[NAME_BYTES_MAX + 1];
+};
+
+/* Notes a name, unless it cannot be a namespace or is there already. */
+static enum hf_status note(struct map *names, struct view name, struct hf_error *error)
+{
+    void *old;
+    if (name_check(name, NULL) != HF_OK || map_get(names, name))
+        return HF_OK;
+    if (names->count >= NAMESPACES_MAX)
+        return error_set(error, HF_UNAVAILABLE, "there are more than %d namespaces",
+                         NAMESPACES_MAX);
+    struct found *found = calloc(1, sizeof *found);
+    if (!found)
+        return error_no_memory(error);
+    found->size = name.size;
+    memcpy(found->name, name.data, name.size);
+    if (map_put(names, (struct view){ found->name, found->size }, found, &old))
+        return HF_OK;
+    free(found);
+    return error_no_memory(error);
+}
+
+/* Whether there is a key that starts with ns and this. */
+static enum hf_status has_keys(struct store *store, struct view ns, const char *rest,
+                               bool *ret_has, struct hf_error *error)
+{
+    char prefix[NAME_BYTES_MAX + 32];
+    snprintf(prefix, sizeof prefix, "%.*s%s", VIEW_ARGS(ns), rest);
+    struct list_call list = { .prefix = view_of(prefix), .max = 1 };
+    enum hf_status status = store_list(store, &list);
+    if (status == HF_OK)
+        *ret_has = list.count > 0;
+    else
+        *error = list.error;
+    list_release(&list);
+    return status;
+}
+
+static enum hf_status has_tables(struct store *store, struct view ns, bool *ret_has,
+                                 struct hf_error *error)
+{
+    static const char *const places[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER,
+                                          LAYOUT_PATHS };
+    enum hf_status status = HF_OK;
+    *ret_has = false;
+    for (size_t i = 0; i < 3 && status == HF_OK && !*ret_has; i++)
+        status = has_keys(store, ns, places[i], ret_has, error);
+    return status;
+}
+
+/* A folder at the top of the store, "ns/", is a namespace when there are tables in it. */
+static enum hf_status note_folder(struct store *store, struct map *names, struct view key,
+                                  struct hf_error *error)
+{
+    bool has = false;
+    struct view name = view_first(key, key.size - 1);
+    if (name.size == 0 || name_check(name, NULL) != HF_OK)
+        return HF_OK;
+    enum hf_status status = has_tables(store, name, &has, error);
+    return status == HF_OK && has ? note(names, name, error) : status;
+}
+
+/* ".holdfast/epoch/NAME.json". */
+static enum hf_status note_epoch(struct map *names, struct view key, struct hf_error *error)
+{
+    struct view name = view_from(key, strlen(LAYOUT_EPOCH_FOLDER));
+    size_t end = strlen(".json");
+    if (name.size <= end || !view_equal(view_from(name, name.size - end), VIEW(".json")))
+        return HF_OK;
+    return note(names, view_first(name, name.size - end), error);
+}
+
+/* Goes through a listing: with a delimiter through its folders, else through its keys. */
+static enum hf_status walk(struct store *store, struct map *names, struct list_call list,
+                           struct hf_error *error)
+{
+    char after[KEY_BYTES_MAX];
+    bool folders = list.delimiter.size > 0, more = true;
+    enum hf_status status = HF_OK;
+    while (more && status == HF_OK) {
+        status = store_list(store, &list);
+        if (status != HF_OK) {
+            *error = list.error;
+            return status;
+        }
+        for (size_t i = 0; i < list.count && status == HF_OK; i++) {
+            const struct list_entry *entry = &list.entries[i];
+            if (!folders)
+                status = note_epoch(names, entry->key, error);
+            else if (entry->is_prefix)
+                status = note_folder(store, names, entry->key, error);
+        }
+        more = list.more && list.count > 0;
+        if (more) {
+            struct view last = list.entries[list.count - 1].key;
+            memcpy(after, last.data, last.size);
+            list.after = (struct view){ after, last.size };
+        }
+        list_release(&list);
+    }
+    return status;
+}
+
+enum hf_status restore_namespaces(struct store *store, const struct view *known,
+                                  size_t known_count,
+                                  enum hf_status (*each)(void *argument, const char *ns,
+                                                         struct hf_error *error),
+                                  void *argument, struct hf_error *error)
+{
+    struct map names = MAP_INIT;
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < known_count && status == HF_OK; i++)
+        status = note(&names, known[i], error);
+    if (status == HF_OK)
+        status = walk(store, &names, (struct list_call){ .prefix = VIEW(LAYOUT_EPOCH_FOLDER) },
+                      error);
+    if (status == HF_OK)
+        status = walk(store, &names, (struct list_call){ .delimiter = VIEW("/") }, error);
+    struct found *found;
+    while ((found = map_seek(&names, VIEW(""), /* beyond */ false))) {
+        if (status == HF_OK)
+            status = each(argument, found->name, error);
+        map_take(&names, (struct view){ found->name, found->size });
+        free(found);
+    }
+    map_release(&names);
+    return status;
+}
+
+/* ---- Epochs and barriers ------------------------------------------------------------- */
+
+enum hf_status restore_epoch(struct hf_client *client, uint64_t *ret_epoch,
+                             struct hf_error *error)
+{
+    return epoch_raise_by(client->store, &client->clock, view_of(client->space.ns),
+                          RESTORE_EPOCHS, mono_add(env_now(client->env), REQUEST_TIME),
+                          ret_epoch, error);
+}
+
+enum hf_status restore_table(struct hf_client *client, struct view key, uint64_t epoch,
+                             struct span barrier, const char *by, struct hf_error *error)
+{
+    char id[NONCE_SIZE + 1];
+    struct place *place;
+    struct request request, *requests[] = { &request };
+    enum hf_status status = place_take(client, key, &place, error);
+    if (status != HF_OK)
+        return status;
+    env_random_hex(client->env, NONCE_SIZE, id);
+    struct lease wanted = { .id = view_of(id), .holder = view_of(by), .ttl = barrier };
+    request_init(&request, place, TABLE_BARRIER, (struct mono_time){ 0 });
+    request.table.wanted = &wanted;
+    request.table.id = wanted.id;
+    request.table.epoch = epoch;
+    status = place_ask(place, requests, 1);
+    *error = request.op.error;
+    place_drop(place);
+    return status;
+}

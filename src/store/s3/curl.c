@@ -1,0 +1,130 @@
+/* curl.c: libcurl, loaded when the first store on the network is opened.
+ *
+ * It brings some thirty libraries with it, which take longer to load than a whole `holdfast
+ * run` on a local store may last. So nothing of ours is linked with it. Instead the few
+ * functions that we call stand here under their own names (hidden, so that a program with a
+ * libcurl of its own has that), and pass each call on. All but curl_global_init are called only
+ * after that has succeeded. */
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef curl_easy_setopt
+
+#define LIBRARY "libcurl.so.4"
+
+struct functions {
+    CURLcode (*global_init)(long flags);
+    void (*global_cleanup)(void);
+    CURL *(*easy_init)(void);
+    void (*easy_cleanup)(CURL *handle);
+    void (*easy_reset)(CURL *handle);
+    CURLcode (*easy_perform)(CURL *handle);
+    CURLcode (*easy_setopt)(CURL *handle, CURLoption option, ...);
+    const char *(*easy_strerror)(CURLcode code);
+    time_t (*getdate)(const char *text, const time_t *unused);
+};
+
+/* Set once, for the life of the process. */
+static struct functions *_Atomic functions;
+
+static const struct functions *real(void)
+{
+    return atomic_load_explicit(&functions, memory_order_acquire);
+}
+
+/* POSIX has it that a pointer to a function fits into one to data. */
+static bool find(void *library, const char *name, void *ret_function)
+{
+    void *found = dlsym(library, name);
+    memcpy(ret_function, &found, sizeof found);
+    return found != NULL;
+}
+
+static bool find_all(void *library, struct functions *found)
+{
+    return find(library, "curl_global_init", &found->global_init) &&
+           find(library, "curl_global_cleanup", &found->global_cleanup) &&
+           find(library, "curl_easy_init", &found->easy_init) &&
+           find(library, "curl_easy_cleanup", &found->easy_cleanup) &&
+           find(library, "curl_easy_reset", &found->easy_reset) &&
+           find(library, "curl_easy_perform", &found->easy_perform) &&
+           find(library, "curl_easy_setopt", &found->easy_setopt) &&
+           find(library, "curl_easy_strerror", &found->easy_strerror) &&
+           find(library, "curl_getdate", &found->getdate);
+}
+
+/* Of two threads that load at once, one is first; both find the same. */
+static bool load(void)
+{
+    if (real())
+        return true;
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    struct functions *found = malloc(sizeof *found), *nothing = NULL;
+    bool all = library && found && find_all(library, found);
+    if (!all || !atomic_compare_exchange_strong(&functions, &nothing, found))
+        free(found);
+    return all;
+}
+
+CURLcode curl_global_init(long flags)
+{
+    return load() ? real()->global_init(flags) : CURLE_FAILED_INIT;
+}
+
+void curl_global_cleanup(void)
+{
+    real()->global_cleanup();
+}
+
+CURL *curl_easy_init(void)
+{
+    return real()->easy_init();
+}
+
+void curl_easy_cleanup(CURL *handle)
+{
+    real()->easy_cleanup(handle);
+}
+
+void curl_easy_reset(CURL *handle)
+{
+    real()->easy_reset(handle);
+}
+
+CURLcode curl_easy_perform(CURL *handle)
+{
+    return real()->easy_perform(handle);
+}
+
+/* The type of the one value is told by the range that the option's number is in. */
+CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
+{
+    CURLcode code;
+    va_list values;
+    va_start(values, option);
+    if ((int)option < CURLOPTTYPE_OBJECTPOINT)
+        code = real()->easy_setopt(handle, option, va_arg(values, long));
+    else if ((int)option >= CURLOPTTYPE_OFF_T && (int)option < CURLOPTTYPE_BLOB)
+        code = real()->easy_setopt(handle, option, va_arg(values, curl_off_t));
+    else
+        code = real()->easy_setopt(handle, option, va_arg(values, void *));
+    va_end(values);
+    return code;
+}
+
+const char *curl_easy_strerror(CURLcode code)
+{
+    return real()->easy_strerror(code);
+}
+
+time_t curl_getdate(const char *text, const time_t *unused)
+{
+    return real()->getdate(text, unused);
+}

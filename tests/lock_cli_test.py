@@ -1,0 +1,716 @@
+#!/usr/bin/env python3
+"""lock_cli_test.py: the commands about locks, run as a person or a script would run them.
+
+Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import cli_test
+from cli_test import LOCAL, MIB, SANITIZED, code, equal, it, true
+
+cli_test.TESTS.clear()
+
+RESTORE_EPOCHS = 4096
+
+
+def acquire(s, *args, **options):
+    """Takes a lock, for longer than a busy machine may need for a test."""
+    ttl = () if "--ttl" in args else ("--ttl", "10m")
+    return json.loads(s.out("acquire", "--json", *ttl, *args, **options))
+
+
+def fails(s, status, *args, **options):
+    """Runs what must fail, in one sentence; returns it."""
+    done = s.run(*args, expect=code(s, status), **options)
+    text = done.stderr.decode()
+    true(re.match(r"holdfast: [^\n]*\b%s: [^\n]+\n$" % status, text), f"one sentence: {text!r}")
+    equal(done.stdout, b"", "nothing on stdout")
+    return text
+
+
+def show(s, scope, *args):
+    return json.loads(s.out("locks", "show", "--json", scope, *args))
+
+
+def held(s, *args):
+    return s.lines("locks", "ls", *args)
+
+
+def until(condition, what, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        true(time.monotonic() < end, f"in vain: {what}")
+
+
+# ---- Taking and giving back ---------------------------------------------------------------------
+
+
+@it("a lease outlives the command that took it, and its release lets the next one in", LOCAL)
+def _(s):
+    lease = s.out("acquire", "deploy").decode().strip()
+    true(re.fullmatch(r"\d+:[0-9a-f]{32}-\d+:default/meta/deploy\.json", lease), lease)
+    text = fails(s, "HELD", "acquire", "--no-wait", "deploy", "--holder", "b")
+    true(re.search(r"deploy is held by \S+@\S+ \(token 1\) for \S+, and for \S+ more", text), text)
+    s.run("release", lease)
+    equal(held(s), [])
+    second = acquire(s, "--ttl", "30s", "deploy")
+    true(second["token"] > 1 and second["ttl_ms"] == 30000, second)
+    true(0 < second["expires_in_ms"] <= 30000, second)
+    equal(second["scopes"], ["named:deploy"])
+    fails(s, "LOST", "release", lease)
+    s.env["HOLDFAST_LEASE"] = second["lease"]
+    equal(s.out("release"), b"")
+    fails(s, "LOST", "release")
+
+
+@it("a lease that nobody renews ends after its ttl, and its holder is told LOST", LOCAL)
+def _(s):
+    first = acquire(s, "--ttl", "200ms", "job")
+    second = acquire(s, "--wait", "20s", "job")
+    true(second["token"] > first["token"], "a later token")
+    text = fails(s, "LOST", "renew", first["lease"])
+    true("over" in text, text)
+    equal([row["token"] for row in held(s)], [second["token"]])
+
+
+@it("renewing moves the end, and is counted", LOCAL)
+def _(s):
+    lease = acquire(s, "--ttl", "1h", "job")["lease"]
+    equal(s.out("renew", lease), b"renewed for 1h\n")
+    renewed = json.loads(s.out("renew", lease, "--json"))
+    equal((renewed["lease"], renewed["ttl_ms"]), (lease, 3600000))
+    equal(show(s, "job")["held"][0]["renewals"], 2)
+    equal(s.out("renew", "-q", lease), b"")
+
+
+@it("those who wait are served in order, one at a time, with rising tokens", LOCAL)
+def _(s):
+    lease, count = acquire(s, "--holder", "first", "job"), 5
+    waiters = []
+    for i in range(count):
+        waiters.append(s.start("acquire", "--json", "--wait", "1m", "--holder", f"w{i}", "job"))
+        until(lambda: len(show(s, "job")["queue"]) == i + 1, f"waiter {i} in line")
+    queue = show(s, "job")["queue"]
+    equal([(row["place"], row["holder"]) for row in queue],
+          [(i + 1, f"w{i}") for i in range(count)])
+    for i in range(count):
+        s.run("release", lease["lease"])
+        out, errors = waiters[i].communicate(timeout=60)
+        equal((waiters[i].returncode, errors), (0, b""), f"waiter {i}")
+        after = json.loads(out)
+        true(after["token"] > lease["token"], (lease, after))
+        equal([row["holder"] for row in held(s)], [f"w{i}"])
+        equal(held(s)[0]["waiters"], count - 1 - i)
+        lease = after
+
+
+@it("many processes at once: one of them holds, the others are told who", LOCAL)
+def _(s):
+    racers = [s.start("acquire", "--no-wait", "job") for _ in range(8)]
+    ends = [racer.communicate() for racer in racers]
+    won = [out for (out, _), racer in zip(ends, racers) if racer.returncode == 0]
+    equal(len(won), 1, ends)
+    lost = [errors for (_, errors), racer in zip(ends, racers) if racer.returncode == 89]
+    equal(len(lost), 7, ends)
+    equal(len(held(s)), 1)
+
+
+@it("a wait in vain is a TIMEOUT that leaves nobody in line", LOCAL)
+def _(s):
+    s.run("acquire", "job")
+    text = fails(s, "TIMEOUT", "acquire", "--wait", "100ms", "job")
+    true("job is held by" in text, text)
+    equal(show(s, "job")["queue"], [])
+
+
+@it("Ctrl-C leaves the line", LOCAL)
+def _(s):
+    s.run("acquire", "job")
+    waiter = s.start("acquire", "job")
+    until(lambda: show(s, "job")["queue"], "in line")
+    waiter.send_signal(signal.SIGINT)
+    equal(waiter.communicate(timeout=30), (b"", b""))
+    equal(waiter.returncode, -signal.SIGINT)
+    equal(show(s, "job")["queue"], [])
+
+
+@it("a lease that cannot be printed is given back", LOCAL)
+def _(s):
+    with open("/dev/full", "wb") as full:
+        s.run("acquire", "job", stdout=full, expect=code(s, "UNAVAILABLE"))
+    equal(held(s), [])
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = s.start("acquire", "job", stdout=theirs)
+    os.close(theirs)
+    process.communicate()
+    equal(process.returncode, -signal.SIGPIPE)
+    s.run("acquire", "--no-wait", "job")
+
+
+@it("shared leases and slots are held by many, as many as there may be", LOCAL)
+def _(s):
+    s.run("acquire", "--mode", "shared", "doc")
+    s.run("acquire", "--mode", "shared", "doc")
+    fails(s, "HELD", "acquire", "--no-wait", "doc")
+    equal(len(held(s, "doc")), 2)
+    for _ in range(3):
+        s.run("acquire", "--no-wait", "--slots", "3", "gpu")
+    fails(s, "HELD", "acquire", "--no-wait", "--slots", "3", "gpu")
+    fails(s, "MISMATCH", "acquire", "--no-wait", "--slots", "4", "gpu")
+    equal({row["slots"] for row in held(s, "gpu")}, {3})
+
+
+@it("many scopes are held all or none, and who is in the way is named", LOCAL)
+def _(s):
+    lease = acquire(s, "chunk:data/a", "chunk:data/b")
+    equal(lease["scopes"], ["chunk:data/a", "chunk:data/b"])
+    text = fails(s, "HELD", "acquire", "--no-wait", "chunk:data/b", "chunk:data/c")
+    true("chunk:data/a and 1 more is held by" in text, text)
+    s.run("acquire", "--no-wait", "chunk:data/c")
+    fails(s, "INVALID", "acquire", "chunk:data/a", "deploy")
+    s.run("acquire", "tree:/srv")
+    fails(s, "HELD", "acquire", "--no-wait", "path:/srv/x")
+    s.run("acquire", "range:7:0-10")
+    s.run("acquire", "--no-wait", "range:7:10-")
+    fails(s, "HELD", "acquire", "--no-wait", "inode:7")
+
+
+@it("what was completed within the period is ALREADY done; what failed or was let go is not",
+    LOCAL)
+def _(s):
+    args = ("acquire", "--once-per", "1h", "nightly")
+    s.run("release", s.out(*args).decode().strip())
+    s.run("release", "--fail", "--note", '"no disk"', s.out(*args).decode().strip())
+    s.run("release", "--complete", "--note", '{"rows": 17}', s.out(*args).decode().strip())
+    text = fails(s, "ALREADY", *args)
+    true(re.search(r"done \S+ ago by", text), text)
+    ended = show(s, "nightly")["ended"]
+    equal([(row["state"], row["note"]) for row in ended],
+          [("failed", "no disk"), ("completed", {"rows": 17})])
+    s.run("acquire", "--once-per", "1us", "nightly", expect=code(s, "OK"))
+
+
+@it("a note that is no JSON ends nothing", LOCAL)
+def _(s):
+    lease = acquire(s, "job")["lease"]
+    fails(s, "INVALID", "release", "--complete", "--note", "{", lease)
+    fails(s, "INVALID", "release", "--note", "1", lease)
+    fails(s, "INVALID", "acquire", "--note", "{", "other")
+    s.run("renew", "-q", lease)
+
+
+@it("namespaces are apart, and a lease knows its own", LOCAL)
+def _(s):
+    s.run("acquire", "deploy")
+    other = acquire(s, "--ns", "team-b", "deploy")
+    equal([row["table"] for row in held(s)], ["default/meta/deploy.json"])
+    equal([row["table"] for row in held(s, "--ns", "team-b")], ["team-b/meta/deploy.json"])
+    s.run("renew", other["lease"])
+    s.run("release", other["lease"])
+    equal(held(s, "--ns", "team-b"), [])
+    fails(s, "INVALID", "acquire", "--ns", "a/b", "deploy")
+
+
+# ---- Looking ------------------------------------------------------------------------------------
+
+
+@it("ls shows what is held in columns, and with --all those who wait and what is over", LOCAL)
+def _(s):
+    equal(s.out("locks", "ls"), b"")
+    s.run("release", "--complete", s.out("acquire", "done").decode().strip())
+    s.run("acquire", "--holder", "a long holder's name", "b/deep")
+    s.run("acquire", "--holder", "x", "tree:/srv")
+    waiter = s.start("acquire", "--holder", "w", "b/deep")
+    until(lambda: show(s, "b/deep")["queue"], "in line")
+    lines = s.out("locks", "ls").decode().splitlines()
+    equal(lines[0].split(), ["SCOPE", "MODE", "HOLDER", "TOKEN", "HELD", "EXPIRES", "WAITERS"])
+    equal([line.split()[0] for line in lines[1:]], ["b/deep", "tree:/srv"])
+    for title in ("MODE", "HOLDER", "TOKEN", "HELD", "EXPIRES", "WAITERS"):
+        at = lines[0].index(title)
+        true(all(line[at - 2:at] == "  " and line[at] != " " for line in lines[1:]), lines)
+    true(re.search(r"  1  +\S+  +in \d+s  +1$", lines[1]), lines[1])
+    lines = s.out("locks", "ls", "-a", "-q").decode().splitlines()
+    equal([line.split()[0] for line in lines], ["active", "waiting", "completed", "active"])
+    equal([line.split("  ")[0] for line in s.out("locks", "ls", "-q", "tree:").decode()
+           .splitlines()], ["tree:/srv"])
+    for prefix, count in (("b", 1), ("b/deep", 1), ("named:b/", 1), ("b/deepx", 0), ("tree", 0),
+                          ("tree:/x", 0), ("path:", 0), ("chunk:", 0), ("inode:", 0), ("", 2)):
+        equal(len(held(s, prefix)), count, prefix)
+    fails(s, "INVALID", "locks", "ls", "what:")
+    waiter.kill()
+    waiter.communicate()
+
+
+@it("show tells who, since when, the queue, the earliest takeover and its proof", LOCAL)
+def _(s):
+    text = s.out("locks", "show", "deploy").decode()
+    true("nobody; there was never any" in text, text)
+    equal(show(s, "deploy")["held"], [])
+    lease = acquire(s, "--ttl", "30s", "--holder", "me", "--note", '{"a": 1}', "deploy")
+    waiter = s.start("acquire", "--holder", "w", "deploy")
+    until(lambda: show(s, "deploy")["queue"], "in line")
+    text = s.out("locks", "show", "deploy").decode()
+    for pattern in (r"^scope +named:deploy$", r"^table +default/meta/deploy.json$",
+                    r"^holder +me$", rf"^  lease +{re.escape(lease['lease'])}$",
+                    r"^  held +\S+, since 20\S+Z$", r"^  ttl +30s, renewals 0$",
+                    r"^  expires +in \d+s unless renewed$", r'^  note +{"a": 1}$',
+                    r"^  takeover +in \d+s at the earliest, by store time$",
+                    r"^  1 +w, exclusive, looks every 100ms$", r"^next token +2$",
+                    r"^settings +ttl at most 1h, "):
+        true(re.search(pattern, text, re.M), (pattern, text))
+    told = show(s, "deploy")
+    equal(told["held"][0]["takeover"]["proof"], "store time")
+    true(0 < told["held"][0]["takeover"]["in_ms"] <= 30000, told)
+    waiter.kill()
+    waiter.communicate()
+
+
+@it("looking changes nothing, not even a table of another program", LOCAL)
+def _(s):
+    s.run("acquire", "deploy")
+    s.run("store", "put", "-q", "metadata/compaction-leases.json", "-", stdin=SEED_FILE)
+    before = s.everything()
+    s.run("locks", "ls", "--all")
+    s.run("locks", "show", "deploy")
+    s.run("locks", "show", "nobody/ever")
+    s.run("locks", "show", "chunk:chunk_a.parquet")
+    s.run("locks", "watch", "--for", "200ms", "--interval", "50ms")
+    s.run("store", "restored")
+    s.run("clock")
+    equal(s.everything(), before)
+
+
+@it("on a terminal no holder's name can send a control byte", ["sqlite"])
+def _(s):
+    s.run("acquire", "--holder", "evil\x1b[2J\nname", "deploy")
+    for args in (("locks", "ls"), ("locks", "show", "deploy")):
+        text = cli_test.on_terminal(s, *args)
+        true(rb"evil\x1b[2J\nname" in text and b"\x1b" not in text, text)
+    done = s.run("acquire", "--no-wait", "deploy", expect=code(s, "HELD"))
+    true(b"\x1b" not in done.stderr and done.stderr.count(b"\n") == 1, done.stderr)
+
+
+# ---- Breaking -----------------------------------------------------------------------------------
+
+
+@it("a broken lease is LOST to its holder, and the table says who broke it and why", LOCAL)
+def _(s):
+    lease = acquire(s, "--holder", "slow", "deploy")
+    fails(s, "INVALID", "locks", "break", "deploy")
+    equal(s.out("locks", "break", "deploy", "--reason", "its \"host\" is gone"),
+          b"broken: deploy held by slow, token 1\n")
+    text = fails(s, "LOST", "renew", lease["lease"])
+    true("broken" in text, text)
+    fails(s, "NOT_FOUND", "locks", "break", "deploy", "--reason", "again")
+    told = show(s, "deploy")
+    equal(len(told["audit"]), 1)
+    entry = told["audit"][0]
+    equal((entry["what"], entry["why"], entry["token"]), ("broken", "its \"host\" is gone", 1))
+    true(re.fullmatch(r"[^@]+@[^@]+", entry["by"]), entry)
+    true(re.search(r"^audit +20\S+ broken by \S+@\S+: its \"host\" is gone \(token 1 of slow\)$",
+                   s.out("locks", "show", "deploy").decode(), re.M), "for people")
+    true(acquire(s, "--no-wait", "deploy")["token"] > 1, "free for the next")
+
+
+@it("break hits exactly the lease that was named", LOCAL)
+def _(s):
+    tokens = [acquire(s, "--mode", "shared", "doc")["token"] for _ in range(2)]
+    text = fails(s, "INVALID", "locks", "break", "doc", "--reason", "x")
+    true("2 leases hold it" in text and "--token" in text, text)
+    fails(s, "NOT_FOUND", "locks", "break", "doc", "--token", "99", "--reason", "x")
+    s.run("locks", "break", "doc", "--token", str(tokens[0]), "--reason", "x")
+    equal([row["token"] for row in held(s)], [tokens[1]])
+    tree = acquire(s, "tree:/srv")
+    text = fails(s, "NOT_FOUND", "locks", "break", "path:/srv/x", "--reason", "x")
+    true(f"tree:/srv is in its way: name it with --token {tree['token']}" in text, text)
+    told = json.loads(s.out("locks", "break", "path:/srv/x", "--token", str(tree["token"]),
+                            "--reason", "x", "--json"))
+    equal(told["lease"], tree["lease"])
+
+
+# ---- Damage, other programs, backups ------------------------------------------------------------
+
+SEED_FILE = json.dumps({"leases": {"lease-abc123": {
+    "lease_id": "lease-abc123", "holder_id": "compactor-node-1",
+    "chunks": ["chunk_a.parquet", "chunk_b.parquet"], "acquired_at": "2026-02-06T10:00:00Z",
+    "expires_at": "2026-02-06T10:05:00Z", "level": 0, "status": "active",
+    "color": "blue"}}}).encode()
+
+DAMAGE = {
+    "garbage": b"\x00\xffthis is no table",
+    "empty": b"",
+    "cut off": b'{"format":"holdfast.leases/1","next_token":2,"leases":{"a":{',
+    "of wrong types": b'{"format":"holdfast.leases/1","next_token":"2","leases":[]}',
+    "without its next token": b'{"format":"holdfast.leases/1","leases":{}}',
+    "huge": b'{"format":"holdfast.leases/1","next_token":2,"leases":{}}' + b" " * (9 * MIB),
+}
+
+
+@it("a damaged table is told by show and ls, and replaced by acquire behind a barrier", ["dir"])
+def _(s):
+    s.run("acquire", "--ttl", "10m", "healthy")
+    for number, (kind, damage) in enumerate(DAMAGE.items()):
+        name = f"lock-{number}"
+        before = acquire(s, name)
+        s.write(f"objects/default/meta/{name}.json", damage)
+        text = fails(s, "CORRUPT", "locks", "show", name)
+        true("not a lease table" in text, (kind, text))
+        done = s.run("locks", "ls", "--json", expect=code(s, "CORRUPT"))
+        equal(done.stderr.count(b"\n"), 1, done.stderr)
+        equal(json.loads(done.stdout)["scopes"], ["named:healthy"], "the others are listed")
+        fails(s, "LOST", "renew", before["lease"])
+        text = fails(s, "HELD", "acquire", "--no-wait", name)
+        true("replaced a damaged table" in text and f"everything in default/meta/{name}.json" in
+             text, (kind, text))
+        kept = s.out("store", "ls", "-r", f".holdfast/kept/default/meta/{name}.json").decode()
+        equal(s.get(kept.strip()), damage, kind)
+        barrier = show(s, name)["held"][0]
+        equal((barrier["scopes"], barrier["ttl_ms"]), ([], 3600000))
+        true(barrier["token"] >> 32 > before["token"] >> 32, "a new epoch")
+        s.run("locks", "break", name, "--token", str(barrier["token"]), "--reason", "all stopped")
+        true(acquire(s, "--no-wait", name)["token"] > barrier["token"], kind)
+        s.run("locks", "break", name, "--reason", "x")
+
+
+@it("a table of a later version is refused, not replaced", ["dir"])
+def _(s):
+    s.run("acquire", "job")
+    later = b'{"format":"holdfast.leases/2","leases":"elsewhere"}'
+    s.write("objects/default/meta/job.json", later)
+    for args in (("locks", "show", "job"), ("acquire", "--no-wait", "job")):
+        text = fails(s, "UNSUPPORTED", *args)
+        true("upgrade" in text, text)
+    equal(s.read("objects/default/meta/job.json"), later)
+
+
+@it("a lease file of another program is shown, adopted, and goes on to block", ["dir"])
+def _(s):
+    os.makedirs(s.file("objects/metadata"))
+    s.write("objects/metadata/compaction-leases.json", SEED_FILE)
+    row, = held(s, "chunk:")
+    equal((row["holder"], row["scopes"], row["takeover"]["proof"]),
+          ("compactor-node-1", ["chunk:chunk_a.parquet", "chunk:chunk_b.parquet"], "watched"))
+    true(3600000 <= row["takeover"]["in_ms"] < 3610000, "the longest that a lease can be")
+    text = s.out("locks", "show", "chunk:chunk_a.parquet").decode()
+    true("another program's" in text and "by watching it stand unchanged" in text, text)
+    text = fails(s, "HELD", "acquire", "--no-wait", "chunk:chunk_b.parquet")
+    true("compactor-node-1" in text, text)
+    lease = acquire(s, "chunk:chunk_c.parquet")
+    true(lease["token"] >> 32 >= 1, "tokens of a new epoch")
+    table = json.loads(s.read("objects/metadata/compaction-leases.json"))
+    equal(table["format"], "holdfast.leases/1")
+    equal(table["leases"]["lease-abc123"]["color"], "blue", "what we do not know is kept")
+    equal(len(held(s)), 2)
+    fails(s, "HELD", "acquire", "--no-wait", "chunk:chunk_a.parquet")
+
+
+@it("after a restore tokens are of a later epoch, and a barrier holds what the backup knew", LOCAL)
+def _(s):
+    other = {"dir:objects": "dir:backup", "sqlite:objects.db": "sqlite:backup.db"}[s.url]
+    s.run("acquire", "--ttl", "100ms", "old")
+    s.run("acquire", "--ns", "team", "theirs")
+    s.run("acquire", "chunk:a")
+    s.run("store", "cp", "-q", "-r", "--to", other)
+    newest = max(acquire(s, "--wait", "20s", "old")["token"],  # since the backup
+                 acquire(s, "new")["token"])
+    s.env["HOLDFAST_STORE"] = other
+    before = s.everything()
+    text = s.out("store", "restored").decode()
+    true("Nothing was changed" in text and "Stop all workers" in text, text)
+    equal(s.everything(), before)
+    rows = s.lines("store", "restored", "--yes")
+    equal({row["namespace"]: row["epoch"] for row in rows if "namespace" in row},
+          {"default": RESTORE_EPOCHS, "team": RESTORE_EPOCHS})
+    equal({row["table"]: row["barrier_ms"] for row in rows if "table" in row},
+          {key: 3600000 for key in ("default/meta/old.json", "team/meta/theirs.json",
+                                    "metadata/compaction-leases.json")})
+    for args in (["old"], ["--ns", "team", "theirs"], ["chunk:b"]):
+        fails(s, "HELD", "acquire", "--no-wait", *args)
+    true(acquire(s, "--no-wait", "new")["token"] >= RESTORE_EPOCHS << 32, "not in the backup")
+    barrier, = [row for row in show(s, "old")["held"] if not row["scopes"]]
+    true(re.match(r"store restored, by \S+@\S+$", barrier["holder"]), barrier)
+    true(3500000 < barrier["takeover"]["in_ms"] <= 3600000, barrier)
+    s.run("locks", "break", "old", "--token", str(barrier["token"]), "--reason", "all stopped")
+    true(acquire(s, "--wait", "20s", "old")["token"] > max(newest, RESTORE_EPOCHS << 32), "higher")
+    text = s.out("store", "restored", "--yes", "--ns", "gone").decode()
+    true("namespace gone: its token epoch is now 4096" in text, text)
+    true("namespace default: its token epoch is now 8192" in text, text)
+    true(re.search(r"Nothing is granted in these for 1h, until about 20", text), text)
+
+
+# ---- Fenced objects -----------------------------------------------------------------------------
+
+
+@it("write needs the lock, read does not, and a stale holder is refused", LOCAL)
+def _(s):
+    old = acquire(s, "state")
+    s.write("one", b"first")
+    s.write("two", b"second")
+    s.run("write", "obj", "one", "--lock", old["lease"])
+    equal(s.out("read", "obj"), b"first")
+    s.env["HOLDFAST_LEASE"] = old["lease"]
+    told = json.loads(s.out("write", "obj", "two", "--json"))
+    equal(told, {"key": "obj", "token": old["token"], "size": 6})
+    equal(s.out("read", "obj", "-"), b"second", "the last write of one lease counts")
+    s.run("locks", "break", "state", "--reason", "x")
+    fails(s, "LOST", "write", "obj", "one")
+    new = acquire(s, "state")
+    s.run("write", "obj", "one", "--lock", new["lease"])
+    fails(s, "LOST", "write", "obj", "two")
+    told = json.loads(s.out("read", "obj", "copy", "--json"))
+    equal(told, {"key": "obj", "token": new["token"], "size": 5, "file": "copy"})
+    equal(s.read("copy"), b"first")
+    fails(s, "MISMATCH", "write", "obj", "two", "--lock", "another-lock")
+    s.run("renew", "-q", new["lease"])
+
+
+@it("write with a scope holds it meanwhile, reads pipes, and gives it back", LOCAL)
+def _(s):
+    data = os.urandom(5 * MIB)
+    s.run("write", "--lock", "state", "big", "-", stdin=data)
+    equal(s.out("read", "big"), data)
+    s.run("read", "big", "file")
+    equal(s.read("file"), data)
+    equal(held(s), [])
+    s.run("acquire", "state")
+    text = fails(s, "HELD", "write", "--lock", "state", "--no-wait", "big", "-", stdin=b"1")
+    true("state is held by" in text, text)
+    equal(s.out("read", "big"), data)
+
+
+@it("read tells what is not there from what is not fenced, and leaves the file alone", LOCAL)
+def _(s):
+    s.put("plain", b"x")
+    s.write("out", b"old")
+    fails(s, "NOT_FOUND", "read", "nothing", "out")
+    fails(s, "MISMATCH", "read", "plain", "out")
+    fails(s, "MISMATCH", "write", "--lock", "state", "plain", "out")
+    equal(s.read("out"), b"old")
+    equal(s.get("plain"), b"x")
+
+
+# ---- Watching -----------------------------------------------------------------------------------
+
+
+@it("watch prints each change as a line where there is no terminal", LOCAL)
+def _(s):
+    watcher = s.start("locks", "watch", "--json", "--interval", "50ms")
+    lease = acquire(s, "--holder", "a", "deploy")["lease"]
+    row = json.loads(watcher.stdout.readline())
+    equal((row["event"], row["holder"], row["scopes"]), ("granted", "a", ["named:deploy"]))
+    waiter = s.start("acquire", "--holder", "b", "deploy")
+    row = json.loads(watcher.stdout.readline())
+    equal((row["event"], row["holder"], row["place"]), ("waiting", "b", 1))
+    s.run("release", lease)
+    events = [json.loads(watcher.stdout.readline()) for _ in range(2)]
+    equal(sorted((row["event"], row["holder"]) for row in events), [("ended", "a"), ("granted", "b")])
+    equal(waiter.wait(), 0)
+    waiter.communicate()
+    watcher.send_signal(signal.SIGINT)
+    equal(watcher.communicate(), (b"", b""))
+    equal(watcher.returncode, -signal.SIGINT)
+    lines = s.out("locks", "watch", "--for", "100ms").decode().splitlines()
+    equal(len(lines), 1)
+    true(re.fullmatch(r"20\S+Z  granted  deploy  exclusive  b  token \d+", lines[0]), lines)
+
+
+class Screen:
+    """A terminal of so many rows, and what the program writes on it."""
+
+    def __init__(self, s, rows, columns, *args):
+        self.ours, theirs = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.ours)
+        self.process = s.start(*args, stdout=theirs, stdin=theirs, start_new_session=True)
+        os.close(theirs)
+        self.text = ""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        if select.select([self.ours], [], [], 0.05)[0]:
+            try:
+                self.text += os.read(self.ours, 65536).decode()
+            except OSError:
+                pass
+
+    def frame(self):
+        """The last whole picture, as lines."""
+        frames = self.text.split("\x1b[H")
+        whole = [frame for frame in frames[1:] if frame.endswith("\x1b[J")]
+        return whole[-1][:-3].replace("\x1b[K", "").replace("\r", "").split("\n")[:-1] if whole else []
+
+    def wait_for(self, condition, what):
+        end = time.monotonic() + 30
+        while not condition(self.frame()):
+            true(time.monotonic() < end, f"in vain: {what}: {self.frame()}")
+            self.read()
+
+    def end(self, *signals):
+        for number in signals:
+            self.process.send_signal(number)
+        errors = self.process.communicate(timeout=30)[1]
+        for _ in range(20):
+            self.read()
+        equal(termios.tcgetattr(self.ours), self.before, "the terminal's modes")
+        os.close(self.ours)
+        equal(errors, b"")
+        return self.process.returncode
+
+
+@it("watch on a terminal is kept up to date, fits its window, and gives the screen back")
+def _(s):
+    for i in range(12):
+        s.run("acquire", "--ttl", "10m", f"lock-{i:02}")
+    screen = Screen(s, 24, 100, "locks", "watch", "--interval", "50ms")
+    screen.wait_for(lambda f: f and f[0].startswith("12 held, 0 waiting"), "twelve")
+    true(screen.text.startswith("\x1b[?1049h"), "a screen of its own")
+    frame = screen.frame()
+    equal(frame[2].split()[:3], ["STATE", "SCOPE", "MODE"])
+    equal([line.split()[1] for line in frame[3:]], [f"lock-{i:02}" for i in range(12)])
+    screen.resize(10, 40)
+    screen.wait_for(lambda f: len(f) == 9, "a smaller window")
+    frame = screen.frame()
+    equal(frame[-1], "… and 7 more")
+    true(all(len(line) <= 40 for line in frame), frame)
+    s.run("locks", "break", "lock-00", "--reason", "x")
+    screen.wait_for(lambda f: f[0].startswith("11 held"), "one less")
+    equal(screen.end(signal.SIGINT), -signal.SIGINT)
+    true(screen.text.endswith("\x1b[?1049l"), "the old screen is back")
+
+
+@it("watch gives the screen back on its own end, too")
+def _(s):
+    screen = Screen(s, 24, 80, "locks", "watch", "--for", "100ms")
+    equal(screen.end(), 0)
+    true(screen.text.endswith("\x1b[?1049l"), screen.text[-80:])
+    equal(screen.frame()[0].split("   ")[0] if screen.frame() else "0 held, 0 waiting",
+          "0 held, 0 waiting")
+
+
+# ---- Clocks, networks, bad input ----------------------------------------------------------------
+
+
+@it("clock names the boot-time clock of a local store", LOCAL)
+def _(s):
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    told = json.loads(s.out("clock", "--json"))
+    true(told["kind"] == "boot" and told["id"].startswith(boot) and told["width_us"] == 0, told)
+    true("boot-time clock of this machine" in s.out("clock").decode(), "for people")
+
+
+@it("clock shows between which bounds the clock of a store on the network must be")
+def _(s):
+    with cli_test.Fake(s) as fake:
+        url = fake.url("plain")
+        told = json.loads(s.out("clock", "--json", "--store", url))
+        text = s.out("clock", "--store", url).decode()
+    wall = time.time() * 1e6
+    equal((told["kind"], told["known"], len(told["samples"])), ("date", True, 3))
+    equal(told["width_us"], told["latest_us"] - told["earliest_us"])
+    true(1e6 <= told["width_us"] < 5e6, told)
+    true(told["earliest_us"] <= wall and told["latest_us"] > wall - 60e6, (told, wall))
+    for sample in told["samples"]:
+        true(told["offset_min_us"] <= sample["offset_min_us"] < sample["offset_max_us"] <=
+             told["offset_max_us"], told)
+    for pattern in (r"^between +20\S+Z$", r"^width +\d\.\d{3} s$", r"^drift +200 ppm"):
+        true(re.search(pattern, text, re.M), (pattern, text))
+
+
+@it("locks on a store on the network are taken, shown and broken like others")
+def _(s):
+    with cli_test.Fake(s) as fake:
+        s.env["HOLDFAST_STORE"] = fake.url("plain")
+        lease = acquire(s, "deploy")
+        fails(s, "HELD", "acquire", "--no-wait", "deploy")
+        s.run("renew", lease["lease"])
+        told = show(s, "deploy")
+        true(told["settings"]["skew_ms"] > 0, told)
+        s.write("f", b"bytes")
+        s.run("write", "obj", "f", "--lock", lease["lease"])
+        equal(s.out("read", "obj"), b"bytes")
+        s.run("locks", "break", "deploy", "--reason", "x")
+        fails(s, "LOST", "renew", lease["lease"])
+
+
+@it("bad input is one clear sentence")
+def _(s):
+    lease = acquire(s, "job")["lease"]
+    for status, args, wanted in (
+        ("INVALID", ["acquire"], "SCOPE is missing"),
+        ("INVALID", ["acquire", "Deploy"], "write 'deploy'"),
+        ("INVALID", ["acquire", "named:Web/Api"], "write 'web/api'"),
+        ("INVALID", ["acquire", ""], "1 to 128 bytes"),
+        ("INVALID", ["acquire", "x" * 129], "1 to 128 bytes"),
+        ("INVALID", ["acquire", ".hidden"], "reserved"),
+        ("INVALID", ["acquire", "a b"], "a-z 0-9"),
+        ("INVALID", ["acquire", "thing:x"], "a scope is named:"),
+        ("INVALID", ["acquire", "range:7:5-5"], "not a range"),
+        ("INVALID", ["acquire", "path:a"], "not a path"),
+        ("INVALID", ["acquire", "job", "--ttl", "1ms"], "ttl"),
+        ("INVALID", ["acquire", "job2", "--ttl", "2h"], "to 1h here"),
+        ("INVALID", ["acquire", "job", "--ttl", "30"], "--ttl: "),
+        ("INVALID", ["acquire", "job", "--wait", "1s", "--no-wait"], "exclude each other"),
+        ("INVALID", ["acquire", "job", "--mode", "both"], "shared or exclusive"),
+        ("INVALID", ["acquire", "job", "--slots", "0"], "--slots"),
+        ("INVALID", ["acquire", "job", "--slots", "1", "--mode", "shared"], "exclude"),
+        ("INVALID", ["acquire", "job", "--holder", "x" * 300], "256 bytes"),
+        ("INVALID", ["acquire", "job", "--ns", "Team"], "write 'team'"),
+        ("INVALID", ["renew"], "HOLDFAST_LEASE"),
+        ("INVALID", ["renew", "deploy"], "TOKEN:ID:TABLE"),
+        ("INVALID", ["renew", "1:x"], "TOKEN:ID:TABLE"),
+        ("INVALID", ["release", "x:1:default/meta/job.json"], "TOKEN:ID:TABLE"),
+        ("LOST", ["renew", "7:nobody-1:default/meta/job.json"], "not there"),
+        ("LOST", ["renew", "9" + lease], "over"),
+        ("INVALID", ["locks", "show", "Deploy"], "write 'deploy'"),
+        ("NOT_FOUND", ["locks", "break", "nothing", "--reason", "x"], "default/meta/nothing.json"),
+        ("INVALID", ["locks", "break", "job", "--reason", ""], "--reason"),
+        ("INVALID", ["locks", "break", "job", "--reason", "x" * 2000], "at most"),
+        ("INVALID", ["locks", "watch", "--interval", "1ms"], "50ms"),
+        ("INVALID", ["write", "k", "/dev/null"], "HOLDFAST_LEASE"),
+        ("INVALID", ["write", "k", "/dev/null", "--lock", "No"], "write 'no'"),
+        ("NOT_FOUND", ["write", "k", "no-such-file", "--lock", "job"], "no-such-file"),
+        ("INVALID", ["store", "restored", "--ns", "A"], "write 'a'"),
+        ("INVALID", ["locks"], "ls, show, break, watch"),
+    ):
+        text = fails(s, status, *args)
+        true(wanted in text, f"{args}: {text}")
+    s.run("renew", "-q", lease)
+
+
+def leak_nothing(s):
+    """Few commands, since each takes seconds to look for leaks."""
+    s.write("in", b"x" * 10000)
+    s.put("default/meta/bad.json", b"{")
+    s.run("acquire", "--ttl", "10m", "job")
+    s.find_leaks(True)
+    s.run("write", "--lock", "state", "k", "in", "--json")
+    s.run("read", "k", "copy", "--json")
+    s.run("acquire", "job", "--wait", "100ms", expect=94)
+    s.run("locks", "ls", "--all", expect=88)
+    s.run("locks", "show", "job", "--json")
+    s.run("locks", "watch", "--for", "100ms", "--json")
+    s.run("locks", "break", "job", "--reason", "x", "--json")
+    s.run("store", "restored", "--yes")
+
+
+if SANITIZED:
+    it("no command leaks memory, whether it succeeds or fails")(leak_nothing)
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main())

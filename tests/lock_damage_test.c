@@ -1,0 +1,479 @@
+/* lock_damage_test.c KIND: tables that were damaged while a lock of theirs was held: no crash, no
+ * second holder, no token that is not higher than all before. KIND is mem, sqlite, or url. */
+#include "base/layout.h"
+#include "lock_kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TTL_MAX_MS 400
+
+/* What becomes of a table. `text` is what was there, to be freed; so is what is returned. */
+struct damage {
+    const char *what;
+    char *(*of)(const char *text, size_t *ret_size);
+};
+
+static char *copy(const char *text, size_t *ret_size)
+{
+    *ret_size = strlen(text);
+    return strdup(text);
+}
+
+static char *emptied(const char *text, size_t *ret_size)
+{
+    (void)text;
+    return copy("", ret_size);
+}
+
+static char *cut_in_half(const char *text, size_t *ret_size)
+{
+    char *half = copy(text, ret_size);
+    *ret_size /= 2;
+    return half;
+}
+
+static char *cut_at_the_end(const char *text, size_t *ret_size)
+{
+    char *all = copy(text, ret_size);
+    while (*ret_size > 0 && all[*ret_size - 1] != '}')
+        --*ret_size;
+    --*ret_size;
+    return all;
+}
+
+static char *bytes(const char *text, size_t *ret_size)
+{
+    (void)text;
+    *ret_size = 4096;
+    char *noise = malloc(*ret_size);
+    assert_non_null(noise);
+    env_random(env_real(), noise, *ret_size);
+    noise[0] = '\xff';
+    return noise;
+}
+
+static char *zeros(const char *text, size_t *ret_size)
+{
+    *ret_size = strlen(text);
+    return calloc(1, *ret_size);
+}
+
+static char *huge(const char *text, size_t *ret_size)
+{
+    *ret_size = 9 * MIB;
+    char *large = malloc(*ret_size);
+    assert_non_null(large);
+    memset(large, ' ', *ret_size);
+    memcpy(large, text, strlen(text));
+    return large;
+}
+
+static char *nested(const char *text, size_t *ret_size)
+{
+    (void)text;
+    *ret_size = 200000;
+    char *deep = malloc(*ret_size);
+    assert_non_null(deep);
+    memset(deep, '[', *ret_size);
+    return deep;
+}
+
+/* With what follows `"name":` up to the end of the line's value changed. */
+static char *with(const char *text, const char *name, const char *value, size_t *ret_size)
+{
+    char *result = NULL;
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", name);
+    const char *at = strstr(text, quoted);
+    if (!at)
+        FAIL("there is no %s in %s", quoted, text);
+    at += strlen(quoted);
+    size_t skipped = strspn(at, " ");
+    const char *end = at + skipped;
+    end += *end == '"' ? strcspn(end + 1, "\"") + 2 : strcspn(end, ",}\n");
+    int size = asprintf(&result, "%.*s%s%s", (int)(at - text), text, value, end);
+    assert_true(size >= 0);
+    *ret_size = (size_t)size;
+    return result;
+}
+
+static char *token_as_text(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "\"7\"", ret_size);
+}
+
+static char *token_negative(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "-1", ret_size);
+}
+
+static char *token_back(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "0", ret_size);
+}
+
+static char *token_at_that_of_the_lease(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "1", ret_size);
+}
+
+static char *token_beyond(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "9007199254740993", ret_size);
+}
+
+static char *token_endless(const char *text, size_t *ret_size)
+{
+    return with(text, "next_token", "1e400", ret_size);
+}
+
+static char *token_missing(const char *text, size_t *ret_size)
+{
+    char *at = NULL, *result = copy(text, ret_size);
+    at = strstr(result, "next_token");
+    assert_non_null(at);
+    memcpy(at, "text_noken", 10);
+    return result;
+}
+
+static char *format_as_number(const char *text, size_t *ret_size)
+{
+    return with(text, "format", "1", ret_size);
+}
+
+static char *ttl_as_text(const char *text, size_t *ret_size)
+{
+    return with(text, "ttl_ms", "\"long\"", ret_size);
+}
+
+static char *a_mode_unknown(const char *text, size_t *ret_size)
+{
+    return with(text, "mode", "\"polite\"", ret_size);
+}
+
+static char *a_status_unknown(const char *text, size_t *ret_size)
+{
+    return with(text, "status", "\"tired\"", ret_size);
+}
+
+static char *an_array(const char *text, size_t *ret_size)
+{
+    (void)text;
+    return copy("[]", ret_size);
+}
+
+static char *a_null(const char *text, size_t *ret_size)
+{
+    (void)text;
+    return copy("null", ret_size);
+}
+
+static char *leases_in_an_array(const char *text, size_t *ret_size)
+{
+    (void)text;
+    return copy("{\"format\":\"holdfast.leases/1\",\"next_token\":9,\"leases\":[1,2],"
+                "\"waiters\":[],\"audit\":[]}",
+                ret_size);
+}
+
+static char *waiters_in_an_object(const char *text, size_t *ret_size)
+{
+    (void)text;
+    return copy("{\"format\":\"holdfast.leases/1\",\"next_token\":9,\"leases\":{},"
+                "\"waiters\":{},\"audit\":3}",
+                ret_size);
+}
+
+static const struct damage damages[] = {
+    { "emptied", emptied },
+    { "cut in half", cut_in_half },
+    { "cut at the end", cut_at_the_end },
+    { "random bytes", bytes },
+    { "zeros", zeros },
+    { "huge", huge },
+    { "nested", nested },
+    { "next_token as text", token_as_text },
+    { "next_token negative", token_negative },
+    { "next_token zero", token_back },
+    { "next_token that was given", token_at_that_of_the_lease },
+    { "next_token beyond 2^53", token_beyond },
+    { "next_token beyond all", token_endless },
+    { "next_token missing", token_missing },
+    { "a format that is a number", format_as_number },
+    { "a ttl that is text", ttl_as_text },
+    { "an unknown mode", a_mode_unknown },
+    { "an unknown status", a_status_unknown },
+    { "an array", an_array },
+    { "a null", a_null },
+    { "leases in an array", leases_in_an_array },
+    { "waiters in an object", waiters_in_an_object },
+};
+#define DAMAGES (sizeof damages / sizeof damages[0])
+
+struct victim {
+    char name[16], key[64];
+    struct hf_lock *holder, *newcomer;
+    uint64_t token;
+    bool over;
+};
+
+struct place_of_accident {
+    struct world world;
+    struct peer one, two;
+};
+
+static void accident_open(struct place_of_accident *accident, bool observed)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    options.ttl_max_ms = TTL_MAX_MS;
+    options.takeover_observed = observed;
+    world_open(&accident->world);
+    peer_open(&accident->one, &accident->world, &options);
+    peer_open(&accident->two, &accident->world, &options);
+}
+
+static void accident_close(struct place_of_accident *accident)
+{
+    peer_close(&accident->one);
+    peer_close(&accident->two);
+    world_close(&accident->world);
+}
+
+static void damage_one(struct place_of_accident *accident, const struct damage *damage,
+                       const char *key)
+{
+    size_t size;
+    char *text = world_text(&accident->world, key);
+    assert_non_null(text);
+    char *damaged = damage->of(text, &size);
+    assert_non_null(damaged);
+    world_write(&accident->world, key, (struct view){ damaged, size });
+    free(damaged);
+    free(text);
+}
+
+/* Tries once; true when it was granted, and then all must be right. */
+static bool try_newcomer(struct victim *victim, const char *what)
+{
+    struct hf_error error;
+    enum hf_status status = hf_lock_acquire(victim->newcomer, 0, &error);
+    if (status != HF_OK && status != HF_HELD && status != HF_CORRUPT &&
+        status != HF_UNSUPPORTED)
+        FAIL("%s: %s: %s", what, hf_status_name(status), error.why);
+    if (status != HF_OK)
+        return false;
+    if (hf_lock_check(victim->holder, NULL) == HF_OK)
+        FAIL("%s: two holders", what);
+    if (hf_lock_token(victim->newcomer) <= victim->token)
+        FAIL("%s: token %d after %d", what, (int)hf_lock_token(victim->newcomer),
+             (int)victim->token);
+    return true;
+}
+
+/* All at once, each in a table of its own. */
+static void damage_all(bool observed, bool renewed)
+{
+    struct place_of_accident accident;
+    struct victim victims[DAMAGES];
+    struct hf_lock_options options = { .ttl_ms = TTL_MAX_MS, .no_renewal = !renewed };
+    accident_open(&accident, observed);
+    for (size_t i = 0; i < DAMAGES; i++) {
+        struct victim *victim = &victims[i];
+        *victim = (struct victim){ .over = false };
+        snprintf(victim->name, sizeof victim->name, "v%zu", i);
+        snprintf(victim->key, sizeof victim->key, "default/meta/v%zu.json", i);
+        victim->holder = lock_with(&accident.one, victim->name, &options);
+        victim->newcomer = lock_of(&accident.two, victim->name, 200);
+        IS(HF_HELD, (hf_lock_acquire(victim->holder, 0, NULL),
+                     hf_lock_acquire(victim->newcomer, 0, NULL)));
+        victim->token = hf_lock_token(victim->holder);
+    }
+    for (size_t i = 0; i < DAMAGES; i++)
+        damage_one(&accident, &damages[i], victims[i].key);
+    size_t left = DAMAGES;
+    struct mono_time start = now();
+    while (left > 0 && ms_since(start) < 8000)
+        for (size_t i = 0; i < DAMAGES; i++)
+            if (!victims[i].over && try_newcomer(&victims[i], damages[i].what)) {
+                victims[i].over = true;
+                left--;
+            }
+    for (size_t i = 0; i < DAMAGES; i++)
+        if (!victims[i].over)
+            print_message("# not over: %s\n", damages[i].what);
+    assert_int_equal(left, 0);
+    for (size_t i = 0; i < DAMAGES; i++) {
+        if (hf_lock_release(victims[i].holder, NULL) == HF_OK)
+            FAIL("%s: the first holder was told that all was well", damages[i].what);
+        IS(HF_OK, hf_lock_renew(victims[i].newcomer, NULL));
+        hf_lock_free(victims[i].holder);
+        hf_lock_free(victims[i].newcomer);
+    }
+    accident_close(&accident);
+}
+
+static void damage_under_a_lock(void **state)
+{
+    (void)state;
+    damage_all(/* observed */ false, /* renewed */ false);
+}
+
+static void damage_under_a_renewed_lock(void **state)
+{
+    (void)state;
+    damage_all(/* observed */ false, /* renewed */ true);
+}
+
+static void damage_under_an_observed_lock(void **state)
+{
+    (void)state;
+    damage_all(/* observed */ true, /* renewed */ false);
+}
+
+/* ---- What is left of it -------------------------------------------------------------- */
+
+static size_t kept_aside(struct world *world)
+{
+    struct list_call list = { .prefix = VIEW(LAYOUT_KEPT_FOLDER) };
+    must(store_list(world->truth, &list), &list.error, "list", __LINE__);
+    size_t count = list.count;
+    list_release(&list);
+    return count;
+}
+
+static void the_damaged_table_is_kept(void **state)
+{
+    (void)state;
+    struct place_of_accident accident;
+    accident_open(&accident, false);
+    struct hf_lock *lock = lock_held(&accident.one, "deploy", 200);
+    struct hf_lock *other = lock_of(&accident.two, "deploy", 200);
+    uint64_t token = hf_lock_token(lock);
+    assert_int_equal(kept_aside(&accident.world), 0);
+    world_write(&accident.world, "default/meta/deploy.json", VIEW("oh dear"));
+    IS(HF_OK, hf_lock_acquire(other, 5000, NULL));
+    assert_int_equal(kept_aside(&accident.world), 1);
+    ASSERT(hf_lock_token(other) >> 32 > token >> 32);
+    ASSERT(hf_lock_check(lock, NULL) != HF_OK);
+    hf_lock_free(lock);
+    hf_lock_free(other);
+    accident_close(&accident);
+}
+
+/* Tables go on; a new one would have no tokens that are sure to be higher than all before. */
+static void a_damaged_epoch_is_no_epoch(void **state)
+{
+    (void)state;
+    struct place_of_accident accident;
+    struct hf_error error;
+    accident_open(&accident, false);
+    struct hf_lock *old = lock_held(&accident.one, "deploy", 200);
+    struct hf_lock *fresh = lock_of(&accident.two, "other", 200);
+    world_write(&accident.world, LAYOUT_EPOCH_FOLDER "default.json", VIEW("{\"epoch\":"));
+    IS(HF_OK, hf_lock_renew(old, &error));
+    IS(HF_OK, hf_lock_release(old, &error));
+    IS(HF_OK, hf_lock_acquire(old, 0, &error));
+    IS(HF_CORRUPT, hf_lock_acquire(fresh, 0, &error));
+    ASSERT(strstr(error.why, "epoch"));
+    world_write(&accident.world, "default/meta/deploy.json", VIEW("broken"));
+    IS(HF_CORRUPT, hf_lock_acquire(fresh, 0, &error));
+    struct hf_lock *other = lock_of(&accident.two, "deploy", 200);
+    IS(HF_CORRUPT, hf_lock_acquire(other, 0, &error));
+    hf_lock_free(old);
+    hf_lock_free(fresh);
+    hf_lock_free(other);
+    accident_close(&accident);
+}
+
+static void damage_while_one_waits(void **state)
+{
+    (void)state;
+    struct place_of_accident accident;
+    struct hf_error error;
+    accident_open(&accident, false);
+    struct hf_lock_options options = { .ttl_ms = 300, .poll_ms = 5 };
+    struct hf_lock *holder = lock_held(&accident.one, "deploy", 300);
+    struct hf_lock *waiter = lock_with(&accident.two, "deploy", &options);
+    IS(HF_HELD, hf_lock_begin(waiter, &error));
+    world_write(&accident.world, "default/meta/deploy.json", VIEW("{}}"));
+    struct mono_time start = now();
+    enum hf_status status = HF_HELD;
+    while (status != HF_OK && ms_since(start) < 8000) {
+        status = hf_lock_poll(waiter, &error);
+        if (status == HF_OK)
+            ASSERT(hf_lock_check(holder, NULL) != HF_OK);
+        if (status != HF_HELD &&
+            status != HF_OK) /* thrown out of the line: stand there again */
+            status = hf_lock_begin(waiter, &error);
+        pass_ms(2);
+    }
+    IS(HF_OK, status);
+    hf_lock_free(holder);
+    hf_lock_free(waiter);
+    accident_close(&accident);
+}
+
+static void what_others_may_understand_is_left_alone(void **state)
+{
+    (void)state;
+    const char *const later[] = {
+        "{\"format\":\"holdfast.leases/2\",\"next_token\":1,\"leases\":{}}",
+        "{\"format\":\"somebody.else/1\",\"next_token\":1,\"leases\":{}}",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct place_of_accident accident;
+        struct hf_error error;
+        accident_open(&accident, false);
+        world_write(&accident.world, "default/meta/deploy.json", view_of(later[i]));
+        struct hf_lock *lock = lock_of(&accident.one, "deploy", 200);
+        IS(HF_UNSUPPORTED, hf_lock_acquire(lock, 0, &error));
+        ASSERT(error.why[0]);
+        IS(HF_UNSUPPORTED, hf_lock_acquire(lock, 100, &error));
+        IS(HF_UNSUPPORTED, hf_lock_begin(lock, &error));
+        assert_int_equal(world_times(&accident.world, "default/meta/deploy.json", later[i]), 1);
+        hf_lock_free(lock);
+        accident_close(&accident);
+    }
+}
+
+/* A file in the form of the programs before us, with a lease in force. */
+static void a_foreign_lease_is_respected(void **state)
+{
+    (void)state;
+    struct place_of_accident accident;
+    accident_open(&accident, false);
+    const char seed[] = "{\"leases\":{\"l-1\":{\"lease_id\":\"l-1\",\"holder_id\":\"node-1\","
+                        "\"chunks\":[\"a\",\"b\"],\"level\":0,\"status\":\"active\","
+                        "\"acquired_at\":\"2026-02-06T10:00:00Z\","
+                        "\"expires_at\":\"2026-02-06T10:05:00Z\",\"output\":\"c\"}}}";
+    world_write(&accident.world, "metadata/compaction-leases.json", view_of(seed));
+    struct hf_lock *a = lock_of(&accident.one, "chunk:a", 200);
+    struct hf_lock *z = lock_of(&accident.one, "chunk:z", 200);
+    IS(HF_HELD, hf_lock_acquire(a, 0, NULL));
+    IS(HF_OK, hf_lock_acquire(z, 0, NULL));
+    IS(HF_TIMEOUT, hf_lock_acquire(a, 600, NULL)); /* longer than our own longest ttl */
+    hf_lock_free(a);
+    hf_lock_free(z);
+    accident_close(&accident);
+}
+
+int main(int argc, char **argv)
+{
+    if (!world_kind_set(argc, argv))
+        return 2;
+    const struct CMUnitTest tests[] = {
+        IT("a damaged table has no second holder and no lower token", damage_under_a_lock),
+        IT("nor has it when its locks are renewed", damage_under_a_renewed_lock),
+        IT("nor when takeovers go by watching alone", damage_under_an_observed_lock),
+        IT("a damaged table is kept aside, and the epoch raised", the_damaged_table_is_kept),
+        IT("where the epoch is damaged no table is born or replaced",
+           a_damaged_epoch_is_no_epoch),
+        IT("who waits gets it after all", damage_while_one_waits),
+        IT("a table that others may understand is left alone",
+           what_others_may_understand_is_left_alone),
+        IT("a lease of another program is in force, however long that says it is",
+           a_foreign_lease_is_respected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

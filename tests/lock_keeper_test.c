@@ -1,0 +1,521 @@
+/* lock_keeper_test.c KIND: what a client does by itself: it renews what is held, tells when that is
+ * in danger or over, and gives back what is left lying about. KIND is mem, sqlite, or url. */
+#include "base/prng.h"
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TABLE "default/meta/deploy.json"
+
+/* ---- What the keeper told ------------------------------------------------------------ */
+
+#define STORY_MAX 64
+
+struct story {
+    atomic_size_t count;
+    struct {
+        enum hf_lock_event event;
+        struct mono_time at;
+        enum hf_status check;
+        int64_t remaining_ms;
+    } told[STORY_MAX];
+};
+
+static void note_event(void *argument, struct hf_lock *lock, enum hf_lock_event event)
+{
+    struct story *story = argument;
+    size_t n = atomic_load(&story->count);
+    if (n == STORY_MAX)
+        return;
+    story->told[n].event = event;
+    story->told[n].at = now();
+    story->told[n].check = hf_lock_check(lock, NULL);
+    story->told[n].remaining_ms = hf_lock_remaining_ms(lock);
+    atomic_store(&story->count, n + 1);
+}
+
+static struct hf_lock *told_lock(struct peer *peer, const char *scope, int64_t ttl_ms,
+                                 struct story *story)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.ttl_ms = ttl_ms;
+    options.notify = note_event;
+    options.notify_argument = story;
+    struct hf_lock *lock = lock_with(peer, scope, &options);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
+    return lock;
+}
+
+struct chapter {
+    struct story *story;
+    enum hf_lock_event event;
+};
+
+static bool has_told(void *argument)
+{
+    struct chapter *chapter = argument;
+    size_t count = atomic_load(&chapter->story->count);
+    return count > 0 && chapter->story->told[count - 1].event == chapter->event;
+}
+
+static void until_told(struct story *story, enum hf_lock_event event, int64_t within_ms)
+{
+    struct chapter chapter = { story, event };
+    if (!comes_true(has_told, &chapter, within_ms))
+        FAIL("event %d was not told last within %d ms; %zu were told", (int)event,
+             (int)within_ms, atomic_load(&story->count));
+}
+
+/* ---- Renewing ------------------------------------------------------------------------ */
+
+static void a_lock_is_kept(void **state)
+{
+    struct pair *pair = *state;
+    struct story story = { 0 };
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 200, &story);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    struct mono_time start = now();
+    while (ms_since(start) < 700) {
+        IS(HF_OK, hf_lock_check(lock, NULL));
+        ASSERT(hf_lock_remaining_ms(lock) > 0);
+        IS(HF_HELD, hf_lock_acquire(other, 0, NULL));
+        pass_ms(5);
+    }
+    assert_int_equal(atomic_load(&story.count), 0); /* nothing to tell */
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+static void without_renewal_it_ends(void **state)
+{
+    struct pair *pair = *state;
+    struct story story = { 0 };
+    struct hf_lock_options options = { .ttl_ms = 200, .no_renewal = true };
+    options.notify = note_event;
+    options.notify_argument = &story;
+    struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
+    way_counts(&pair->one.way);
+    struct mono_time start = now();
+    until_told(&story, HF_LOCK_GONE, 1000);
+    assert_in_range(ms_since(start), 50, 205);
+    IS(HF_EXPIRED, hf_lock_check(lock, NULL));
+    assert_int_equal(way_counts(&pair->one.way).puts, 0);
+    hf_lock_free(lock);
+}
+
+static void many_locks_of_many_tables_are_kept(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_lock *locks[200];
+    for (int i = 0; i < 200; i++) {
+        char scope[64];
+        if (i < 100)
+            snprintf(scope, sizeof scope, "jobs/%d", i);
+        else
+            snprintf(scope, sizeof scope, "range:%d:%d-%d", i % 7, i, i + 1);
+        locks[i] = lock_held(&pair->one, scope, 1000);
+    }
+    way_counts(&pair->one.way);
+    pass_ms(1500);
+    for (int i = 0; i < 200; i++)
+        IS(HF_OK, hf_lock_check(locks[i], NULL));
+    struct counts counts = way_counts(&pair->one.way);
+    /* 107 tables, three or four or five times. */
+    assert_in_range(counts.puts, 300, 700);
+    assert_int_equal(counts.gets, 0);
+    for (int i = 0; i < 200; i++)
+        hf_lock_free(locks[i]);
+}
+
+static void more_ranges_than_one_call_carries(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_lock *locks[300];
+    for (int i = 0; i < 300; i++) {
+        char scope[64];
+        snprintf(scope, sizeof scope, "range:7:%d-%d", 2 * i, 2 * i + 1);
+        locks[i] = lock_held(&pair->one, scope, 600);
+    }
+    pass_ms(1000);
+    for (int i = 0; i < 300; i++)
+        IS(HF_OK, hf_lock_check(locks[i], NULL));
+    for (int i = 0; i < 300; i++)
+        hf_lock_free(locks[i]);
+}
+
+static void a_table_that_hangs_holds_up_no_other(void **state)
+{
+    struct pair *pair = *state;
+    struct story stuck_story = { 0 }, good_story = { 0 };
+    struct hf_lock *stuck = told_lock(&pair->one, "stuck", 300, &stuck_story);
+    struct hf_lock *good[8];
+    for (int i = 0; i < 8; i++) {
+        char scope[16];
+        snprintf(scope, sizeof scope, "good%d", i);
+        good[i] = told_lock(&pair->one, scope, 300, &good_story);
+    }
+    way_shut(&pair->one.way, "stuck", HANG);
+    until_told(&stuck_story, HF_LOCK_GONE, 1000);
+    IS(HF_EXPIRED, hf_lock_check(stuck, NULL));
+    pass_ms(600);
+    for (int i = 0; i < 8; i++)
+        IS(HF_OK, hf_lock_check(good[i], NULL));
+    assert_int_equal(atomic_load(&good_story.count), 0);
+    way_open(&pair->one.way);
+    for (int i = 0; i < 8; i++)
+        hf_lock_free(good[i]);
+    hf_lock_free(stuck);
+}
+
+/* ---- Telling ------------------------------------------------------------------------- */
+
+static void danger_then_safe(void **state)
+{
+    struct pair *pair = *state;
+    struct story story = { 0 };
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 600, &story);
+    way_shut(&pair->one.way, "", REFUSE(HF_UNAVAILABLE));
+    until_told(&story, HF_LOCK_DANGER, 600);
+    assert_int_equal(story.told[0].check, HF_OK);
+    ASSERT(story.told[0].remaining_ms > 0);
+    way_open(&pair->one.way);
+    until_told(&story, HF_LOCK_SAFE, 600);
+    assert_int_equal(atomic_load(&story.count), 2);
+    assert_int_equal(story.told[1].check, HF_OK);
+    IS(HF_OK, hf_lock_check(lock, NULL));
+    hf_lock_free(lock);
+}
+
+/* The end is told before anybody else can have it. */
+static void gone_is_told_in_time(struct pair *pair, struct fate fate)
+{
+    struct story story = { 0 };
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 300, &story);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    way_shut(&pair->one.way, "", fate);
+    IS(HF_OK, hf_lock_acquire(other, 5000, NULL));
+    struct mono_time taken = now();
+    size_t count = atomic_load(&story.count);
+    ASSERT(count == 2);
+    assert_int_equal(story.told[0].event, HF_LOCK_DANGER);
+    assert_int_equal(story.told[1].event, HF_LOCK_GONE);
+    assert_int_equal(story.told[1].check, HF_EXPIRED);
+    assert_int_equal(story.told[1].remaining_ms, 0);
+    ASSERT(mono_before(story.told[1].at, taken));
+    ASSERT(mono_before(story.told[0].at, story.told[1].at));
+    way_open(&pair->one.way);
+    IS(HF_LOST, hf_lock_release(lock, NULL));
+    IS(HF_OK, hf_lock_renew(other, NULL)); /* what comes late does not hit it */
+    assert_int_equal(atomic_load(&story.count), 2);
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+static void gone_when_refused(void **state)
+{
+    gone_is_told_in_time(*state, REFUSE(HF_UNAVAILABLE));
+}
+
+static void gone_when_lost(void **state)
+{
+    gone_is_told_in_time(*state, LOSE);
+}
+
+static void gone_when_hanging(void **state)
+{
+    gone_is_told_in_time(*state, HANG);
+}
+
+static void gone_when_denied(void **state)
+{
+    gone_is_told_in_time(*state, REFUSE(HF_DENIED));
+}
+
+static void a_broken_lease_is_told(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    char text[HF_LEASE_TEXT_MAX];
+    struct story story = { 0 };
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 300, &story);
+    MUST(hf_lock_text(lock, text, &error));
+    MUST(hf_break(pair->two.client, text, "anna", "enough", &error));
+    until_told(&story, HF_LOCK_GONE, 400);
+    assert_int_equal(atomic_load(&story.count), 1);
+    assert_int_equal(story.told[0].check, HF_LOST);
+    IS(HF_LOST, hf_lock_check(lock, &error));
+    IS(HF_LOST, hf_lock_release(lock, &error));
+    hf_lock_free(lock);
+}
+
+static void a_released_lock_tells_nothing(void **state)
+{
+    struct pair *pair = *state;
+    struct story story = { 0 };
+    struct hf_lock *lock = told_lock(&pair->one, "deploy", 200, &story);
+    IS(HF_OK, hf_lock_release(lock, NULL));
+    way_counts(&pair->one.way);
+    pass_ms(400);
+    assert_int_equal(atomic_load(&story.count), 0);
+    struct counts counts = way_counts(&pair->one.way);
+    assert_int_equal(counts.puts + counts.gets + counts.looks, 0);
+    hf_lock_free(lock);
+}
+
+/* ---- Giving back --------------------------------------------------------------------- */
+
+static void to_free_is_to_give_back(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL)); /* twice: free gives back all */
+    hf_lock_free(lock);
+    IS(HF_OK, hf_lock_acquire(other, 2000, NULL));
+    hf_lock_free(other);
+}
+
+static void to_close_is_to_have_given_back(void **state)
+{
+    struct pair *pair = *state;
+    struct peer peer;
+    peer_open(&peer, &pair->world, NULL);
+    for (int i = 0; i < 50; i++) {
+        char scope[16];
+        snprintf(scope, sizeof scope, "job%d", i);
+        hf_lock_free(lock_held(&peer, scope, 0));
+    }
+    peer_close(&peer);
+    for (int i = 0; i < 50; i++) {
+        char scope[16];
+        snprintf(scope, sizeof scope, "job%d", i);
+        struct hf_lock *lock = lock_held(&pair->one, scope, 0);
+        hf_lock_release(lock, NULL);
+        hf_lock_free(lock);
+    }
+}
+
+static void to_close_takes_a_few_seconds_at_most(void **state)
+{
+    struct pair *pair = *state;
+    struct peer peer;
+    peer_open(&peer, &pair->world, NULL);
+    struct hf_lock *lock = lock_held(&peer, "deploy", 0);
+    way_shut(&peer.way, "", REFUSE(HF_UNAVAILABLE));
+    hf_lock_free(lock);
+    struct mono_time start = now();
+    peer_close(&peer);
+    ASSERT(ms_since(start) < 6000);
+}
+
+static void an_unsure_grant_is_given_back(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *warm = lock_held(&pair->one, "deploy", 0);
+    IS(HF_OK, hf_lock_release(warm, NULL));
+    struct hf_lock *lock = lock_of(&pair->one, "deploy", 60000);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    way_fail(&pair->one.way, 0, LOSE_REPLY);
+    enum hf_status status = hf_lock_acquire(lock, 0, &error);
+    ASSERT(way_has_failed(&pair->one.way));
+    ASSERT(status == HF_OK || status == HF_UNSURE);
+    if (status == HF_OK)
+        IS(HF_OK, hf_lock_release(lock, &error));
+    IS(HF_OK, hf_lock_acquire(other, 5000, &error)); /* long before the ttl */
+    hf_lock_free(warm);
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+/* The store is away for so long that the call gives up: the grant may have happened. */
+static void an_unsure_grant_is_given_back_later(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    IS(HF_OK, hf_lock_release(lock, NULL));
+    way_shut(&pair->one.way, "deploy", LOSE_REPLY);
+    enum hf_status status = hf_lock_acquire(lock, 300, &error);
+    IS(HF_UNSURE, status);
+    IS(HF_HELD, hf_lock_acquire(other, 0, &error)); /* in the store's eyes it is held */
+    way_open(&pair->one.way);
+    IS(HF_OK, hf_lock_acquire(other, 10000, &error));
+    IS(HF_OK, hf_lock_release(other, &error));
+    IS(HF_OK, hf_lock_acquire(lock, 10000, &error)); /* the handle is as good as new */
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+/* ---- Threads ------------------------------------------------------------------------- */
+
+#define THREADS 32
+#define NAMES   8
+
+struct storm {
+    struct pair *pair;
+    atomic_int holders[NAMES];
+    atomic_uint_fast64_t token[NAMES];
+    atomic_uint grants, strange;
+    atomic_bool stop;
+};
+
+struct sailor {
+    struct storm *storm;
+    unsigned number;
+    struct env_task *task;
+};
+
+static void hold_for_a_while(struct storm *storm, struct hf_lock *lock, unsigned name,
+                             struct prng *prng)
+{
+    if (atomic_fetch_add(&storm->holders[name], 1) != 0)
+        atomic_fetch_add(&storm->strange, 1);
+    uint64_t token = hf_lock_token(lock);
+    if (atomic_exchange(&storm->token[name], token) >= token)
+        atomic_fetch_add(&storm->strange, 1);
+    atomic_fetch_add(&storm->grants, 1);
+    if (prng_below(prng, 4) == 0 && hf_lock_renew(lock, NULL) != HF_OK)
+        atomic_fetch_add(&storm->strange, 1);
+    char text[HF_LEASE_TEXT_MAX];
+    if (hf_lock_text(lock, text, NULL) != HF_OK || hf_lock_check(lock, NULL) != HF_OK)
+        atomic_fetch_add(&storm->strange, 1);
+    atomic_fetch_sub(&storm->holders[name], 1);
+}
+
+static void end_in_some_way(struct storm *storm, struct hf_lock *lock, struct prng *prng)
+{
+    enum hf_status status;
+    switch (prng_below(prng, 3)) {
+    case 0: status = hf_lock_complete(lock, NULL, NULL); break;
+    case 1: status = hf_lock_fail(lock, "1", NULL); break;
+    default: status = hf_lock_release(lock, NULL); break;
+    }
+    if (status != HF_OK)
+        atomic_fetch_add(&storm->strange, 1);
+}
+
+static void sail(void *argument)
+{
+    struct sailor *sailor = argument;
+    struct storm *storm = sailor->storm;
+    struct prng prng = prng_seeded(sailor->number);
+    struct peer *peer = sailor->number % 2 ? &storm->pair->one : &storm->pair->two;
+    while (!atomic_load(&storm->stop)) {
+        struct hf_lock *lock;
+        unsigned name = (unsigned)prng_below(&prng, NAMES);
+        char scope[16];
+        snprintf(scope, sizeof scope, "storm%u", name);
+        if (hf_lock_new(peer->client, scope, NULL, &lock, NULL) != HF_OK)
+            break;
+        enum hf_status status =
+            prng_below(&prng, 5) == 0
+                ? hf_lock_begin(lock, NULL)
+                : hf_lock_acquire(lock, (int64_t)prng_below(&prng, 40), NULL);
+        if (status == HF_OK) {
+            hold_for_a_while(storm, lock, name, &prng);
+            if (prng_below(&prng, 4) > 0)
+                end_in_some_way(storm, lock, &prng);
+        } else if (status != HF_HELD && status != HF_TIMEOUT) {
+            atomic_fetch_add(&storm->strange, 1);
+        }
+        hf_lock_free(lock);
+    }
+}
+
+static void many_threads_and_few_locks(void **state)
+{
+    struct hf_error error;
+    struct storm storm = { .pair = *state };
+    struct sailor sailors[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        sailors[i] = (struct sailor){ .storm = &storm, .number = i };
+        MUST(env_task_start(env_real(), sail, &sailors[i], &sailors[i].task, &error));
+    }
+    pass_ms(2000);
+    atomic_store(&storm.stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        env_task_join(env_real(), sailors[i].task);
+    print_message("# %u grants\n", atomic_load(&storm.grants));
+    assert_int_equal(atomic_load(&storm.strange), 0);
+    ASSERT(atomic_load(&storm.grants) > 50);
+}
+
+/* One handle, used by many at once: calls on it are safe, if not sensible. */
+static void meddle(void *argument)
+{
+    struct sailor *sailor = argument;
+    struct prng prng = prng_seeded(sailor->number);
+    struct hf_lock *lock = (struct hf_lock *)(void *)sailor->storm;
+    char text[HF_LEASE_TEXT_MAX];
+    for (int i = 0; i < 150; i++)
+        switch (prng_below(&prng, 10)) {
+        case 0: hf_lock_acquire(lock, 5, NULL); break;
+        case 1: hf_lock_release(lock, NULL); break;
+        case 2: hf_lock_renew(lock, NULL); break;
+        case 3: hf_lock_check(lock, NULL); break;
+        case 4: hf_lock_cancel(lock, NULL); break;
+        case 5: hf_lock_begin(lock, NULL); break;
+        case 6: hf_lock_poll(lock, NULL); break;
+        case 7: hf_lock_text(lock, text, NULL); break;
+        case 8: hf_lock_blocked(lock, 0); break;
+        default:
+            hf_lock_remaining_ms(lock);
+            hf_lock_token(lock);
+            break;
+        }
+}
+
+static void many_threads_and_one_handle(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *lock = lock_of(&pair->one, "deploy", 200);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 0);
+    struct sailor sailors[8];
+    for (unsigned i = 0; i < 8; i++) {
+        sailors[i] = (struct sailor){ .storm = (struct storm *)(void *)lock, .number = i };
+        MUST(env_task_start(env_real(), meddle, &sailors[i], &sailors[i].task, &error));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        env_task_join(env_real(), sailors[i].task);
+    hf_lock_free(lock);
+    IS(HF_OK, hf_lock_acquire(other, 3000, NULL));
+    hf_lock_free(other);
+}
+
+int main(int argc, char **argv)
+{
+    if (!world_kind_set(argc, argv))
+        return 2;
+    const struct CMUnitTest tests[] = {
+        PAIR("a lock is kept for as long as it is held", a_lock_is_kept),
+        PAIR("without renewal it ends, and that is told", without_renewal_it_ends),
+        PAIR("many locks of many tables are kept", many_locks_of_many_tables_are_kept),
+        PAIR("more ranges of one inode than a call carries are kept",
+             more_ranges_than_one_call_carries),
+        PAIR("a table that hangs holds up no other", a_table_that_hangs_holds_up_no_other),
+        PAIR("danger is told, and when it is over", danger_then_safe),
+        PAIR("the end is told before a takeover when the store refuses", gone_when_refused),
+        PAIR("the end is told before a takeover when answers are lost", gone_when_lost),
+        PAIR("the end is told before a takeover when the store hangs", gone_when_hanging),
+        PAIR("the end is told before a takeover when we are shut out", gone_when_denied),
+        PAIR("a broken lease is told at the next renewal", a_broken_lease_is_told),
+        PAIR("a released lock is not renewed, and tells nothing",
+             a_released_lock_tells_nothing),
+        PAIR("to free a handle is to give back what it holds", to_free_is_to_give_back),
+        PAIR("to close a client is to have given back all", to_close_is_to_have_given_back),
+        PAIR("to close takes a few seconds at most", to_close_takes_a_few_seconds_at_most),
+        PAIR("a grant without an answer is had or given back", an_unsure_grant_is_given_back),
+        PAIR("a grant that stays without an answer is given back when the store is there again",
+             an_unsure_grant_is_given_back_later),
+        PAIR("32 threads and 8 locks: one holder each, and tokens rise",
+             many_threads_and_few_locks),
+        PAIR("many threads may use one handle", many_threads_and_one_handle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* lock_wait_test.c KIND: standing in line for a lock: order, giving up, being dropped, and a
+ * thousand who wait. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define TABLE "default/meta/deploy.json"
+
+/* A call of hf_lock_acquire in a task of its own. */
+struct waiting {
+    struct hf_lock *lock;
+    int64_t wait_ms;
+    struct hf_error error;
+    enum hf_status status;
+    atomic_bool done;
+    struct env_task *task;
+};
+
+static void wait_in_task(void *argument)
+{
+    struct waiting *waiting = argument;
+    waiting->status = hf_lock_acquire(waiting->lock, waiting->wait_ms, &waiting->error);
+    atomic_store(&waiting->done, true);
+}
+
+static void start_waiting(struct waiting *waiting, struct hf_lock *lock, int64_t wait_ms)
+{
+    struct hf_error error;
+    *waiting = (struct waiting){ .lock = lock, .wait_ms = wait_ms };
+    MUST(env_task_start(env_real(), wait_in_task, waiting, &waiting->task, &error));
+}
+
+static enum hf_status join(struct waiting *waiting)
+{
+    env_task_join(env_real(), waiting->task);
+    return waiting->status;
+}
+
+struct line {
+    struct world *world;
+    size_t length;
+};
+
+/* Those who wait carry a poll interval in the table; others do not. */
+static bool line_is(void *argument)
+{
+    struct line *line = argument;
+    char *text = world_text(line->world, TABLE);
+    const char *start = text ? strstr(text, "\"waiters\"") : NULL;
+    size_t count = 0;
+    for (const char *at = start; at && (at = strstr(at, "\"lease_id\"")); at++)
+        count++;
+    free(text);
+    return count == line->length;
+}
+
+static void until_line_is(struct pair *pair, size_t length)
+{
+    struct line line = { &pair->world, length };
+    ASSERT(comes_true(line_is, &line, 5000));
+}
+
+static struct hf_lock *patient(struct peer *peer)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.poll_ms = 5;
+    return lock_with(peer, "deploy", &options);
+}
+
+/* Polls until it is held or so long has passed. */
+static enum hf_status poll_for(struct hf_lock *lock, int64_t ms)
+{
+    struct mono_time start = now();
+    enum hf_status status;
+    do {
+        status = hf_lock_poll(lock, NULL);
+        pass_ms(status == HF_HELD ? 1 : 0);
+    } while (status == HF_HELD && ms_since(start) < ms);
+    return status;
+}
+
+/* ---- Blocking ------------------------------------------------------------------------ */
+
+static void who_waits_gets_it(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    struct waiting waiting;
+    start_waiting(&waiting, lock, 20000);
+    until_line_is(pair, 1);
+    ASSERT(!atomic_load(&waiting.done));
+    struct mono_time start = now();
+    MUST(hf_lock_release(holder, &error));
+    IS(HF_OK, join(&waiting));
+    ASSERT(ms_since(start) < 2000);
+    MUST(hf_lock_check(lock, &error));
+    ASSERT(hf_lock_token(lock) > hf_lock_token(holder));
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void who_waits_in_vain_leaves_the_line(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    struct mono_time start = now();
+    IS(HF_TIMEOUT, hf_lock_acquire(lock, 200, &error));
+    assert_int_equal(error.status, HF_TIMEOUT);
+    assert_in_range(ms_since(start), 199, 1500);
+    until_line_is(pair, 0);
+    IS(HF_NOT_FOUND, hf_lock_check(lock, &error));
+    MUST(hf_lock_release(holder, &error));
+    MUST(hf_lock_acquire(holder, 0, &error)); /* nobody is before us */
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void waits_of_strange_length(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    IS(HF_INVALID, hf_lock_acquire(lock, -1, &error));
+    ASSERT(error.why[0]);
+    IS(HF_TIMEOUT, hf_lock_acquire(lock, 1, &error));
+    struct waiting waiting;
+    const int64_t lengths[] = { HF_WAIT_FOREVER, HF_WAIT_FOREVER - 1, INT64_MAX / 1000 };
+    for (size_t i = 0; i < 3; i++) {
+        start_waiting(&waiting, lock, lengths[i]);
+        until_line_is(pair, 1);
+        MUST(hf_lock_release(holder, &error));
+        IS(HF_OK, join(&waiting));
+        MUST(hf_lock_release(lock, &error));
+        MUST(hf_lock_acquire(holder, 0, &error));
+    }
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void a_wait_is_cancelled_from_another_thread(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    struct waiting waiting;
+    start_waiting(&waiting, lock, HF_WAIT_FOREVER);
+    until_line_is(pair, 1);
+    struct mono_time start = now();
+    MUST(hf_lock_cancel(lock, &error));
+    IS(HF_CANCELLED, join(&waiting));
+    ASSERT(ms_since(start) < 1000);
+    until_line_is(pair, 0);
+    IS(HF_NOT_FOUND, hf_lock_check(lock, &error));
+    IS(HF_TIMEOUT, hf_lock_acquire(lock, 20, &error)); /* that was for the last call only */
+    MUST(hf_lock_release(holder, &error));
+    MUST(hf_lock_acquire(lock, 100, &error));
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+/* Also where one waits for the store's bell, and looks only once in an hour. */
+static void a_wait_is_cancelled_at_once(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.poll_ms = 3600000;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_with(&pair->two, "deploy", &options);
+    struct waiting waiting;
+    start_waiting(&waiting, lock, HF_WAIT_FOREVER);
+    until_line_is(pair, 1);
+    pass_ms(50); /* it listens by now; if not, so much the better for it */
+    struct mono_time start = now();
+    MUST(hf_lock_cancel(lock, &error));
+    IS(HF_CANCELLED, join(&waiting));
+    ASSERT(ms_since(start) < 1000);
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void to_cancel_nothing_changes_nothing(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *lock = lock_of(&pair->one, "deploy", 0);
+    enum hf_status idle = hf_lock_cancel(lock, &error);
+    ASSERT(idle == HF_OK || idle == HF_NOT_FOUND);
+    MUST(hf_lock_acquire(lock, 100, &error));
+    hf_lock_cancel(lock, &error);
+    MUST(hf_lock_check(lock, &error));
+    MUST(hf_lock_renew(lock, &error));
+    hf_lock_free(lock);
+}
+
+/* ---- In steps ------------------------------------------------------------------------ */
+
+static void begin_poll_cancel(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *first = patient(&pair->two), *second = patient(&pair->two);
+    IS(HF_HELD, hf_lock_begin(first, &error));
+    IS(HF_HELD, hf_lock_begin(second, &error));
+    ASSERT(hf_lock_blocked(first, 0));
+    IS(HF_HELD, hf_lock_poll(first, &error));
+    IS(HF_HELD, poll_for(second, 20));
+    until_line_is(pair, 2);
+    MUST(hf_lock_cancel(first, &error));
+    until_line_is(pair, 1);
+    enum hf_status gone = hf_lock_poll(first, &error);
+    ASSERT(gone != HF_OK && gone != HF_HELD);
+    MUST(hf_lock_release(holder, &error));
+    IS(HF_OK, poll_for(second, 5000));
+    MUST(hf_lock_check(second, &error));
+    MUST(hf_lock_release(second, &error));
+    IS(HF_OK, hf_lock_begin(first, &error)); /* free: at once */
+    hf_lock_free(first);
+    hf_lock_free(second);
+    hf_lock_free(holder);
+}
+
+static void order_is_kept(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *line[12];
+    for (int i = 0; i < 12; i++) {
+        line[i] = patient(i % 3 ? &pair->two : &pair->one);
+        IS(HF_HELD, hf_lock_begin(line[i], &error));
+    }
+    struct hf_lock *newcomer = patient(&pair->one);
+    MUST(hf_lock_release(holder, &error));
+    for (int i = 0; i < 12; i++) {
+        IS(HF_HELD, hf_lock_acquire(newcomer, 0, &error)); /* those who wait go first */
+        for (int k = 11; k > i; k--)
+            IS(HF_HELD, hf_lock_poll(line[k], &error));
+        IS(HF_OK, poll_for(line[i], 5000));
+        MUST(hf_lock_release(line[i], &error));
+        hf_lock_free(line[i]);
+    }
+    MUST(hf_lock_acquire(newcomer, 0, &error));
+    hf_lock_free(newcomer);
+    hf_lock_free(holder);
+}
+
+static void a_writer_is_not_starved_by_readers(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock_options shared = HF_LOCK_OPTIONS;
+    shared.mode = HF_SHARED;
+    shared.poll_ms = 5;
+    struct hf_lock *reader = lock_with(&pair->one, "deploy", &shared);
+    struct hf_lock *writer = patient(&pair->two);
+    struct hf_lock *late[2] = { lock_with(&pair->one, "deploy", &shared),
+                                lock_with(&pair->two, "deploy", &shared) };
+    MUST(hf_lock_acquire(reader, 0, &error));
+    IS(HF_HELD, hf_lock_begin(writer, &error));
+    IS(HF_HELD, hf_lock_acquire(late[0], 0, &error)); /* behind the writer */
+    IS(HF_HELD, hf_lock_begin(late[0], &error));
+    IS(HF_HELD, hf_lock_begin(late[1], &error));
+    MUST(hf_lock_release(reader, &error));
+    IS(HF_HELD, hf_lock_poll(late[0], &error));
+    IS(HF_OK, poll_for(writer, 5000));
+    MUST(hf_lock_release(writer, &error));
+    IS(HF_OK, poll_for(late[0], 5000)); /* both at once */
+    IS(HF_OK, poll_for(late[1], 5000));
+    for (int i = 0; i < 2; i++)
+        hf_lock_free(late[i]);
+    hf_lock_free(writer);
+    hf_lock_free(reader);
+}
+
+static void to_free_is_to_leave_the_line(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *first = patient(&pair->two), *second = patient(&pair->one);
+    IS(HF_HELD, hf_lock_begin(first, &error));
+    IS(HF_HELD, hf_lock_begin(second, &error));
+    hf_lock_free(first);
+    until_line_is(pair, 1);
+    MUST(hf_lock_release(holder, &error));
+    struct mono_time start = now();
+    IS(HF_OK, poll_for(second, 5000));
+    ASSERT(ms_since(start) < 1000); /* no claim window to wait for */
+    hf_lock_free(second);
+    hf_lock_free(holder);
+}
+
+static void who_does_not_poll_is_dropped(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *sleeper = patient(&pair->two), *second = patient(&pair->one);
+    IS(HF_HELD, hf_lock_begin(sleeper, &error));
+    IS(HF_HELD, hf_lock_begin(second, &error));
+    MUST(hf_lock_release(holder, &error));
+    struct mono_time start = now();
+    IS(HF_OK, poll_for(second, 8000));
+    assert_in_range(ms_since(start), 1900, 5000); /* the claim window */
+    enum hf_status status = hf_lock_poll(sleeper, &error);
+    ASSERT(status != HF_OK);
+    hf_lock_free(sleeper);
+    hf_lock_free(second);
+    hf_lock_free(holder);
+}
+
+static void what_was_done_meanwhile_need_not_be_done(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.once_per_ms = 60000;
+    options.poll_ms = 5;
+    struct hf_lock *holder = lock_with(&pair->one, "deploy", &options);
+    struct hf_lock *lock = lock_with(&pair->two, "deploy", &options);
+    struct hf_lock *careless = lock_of(&pair->two, "deploy", 0);
+    MUST(hf_lock_acquire(holder, 0, &error));
+    struct waiting waiting;
+    start_waiting(&waiting, lock, 10000);
+    until_line_is(pair, 1);
+    MUST(hf_lock_complete(holder, NULL, &error));
+    IS(HF_ALREADY, join(&waiting));
+    until_line_is(pair, 0);
+    MUST(hf_lock_acquire(careless, 0, &error));
+    hf_lock_free(careless);
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
+static void a_dead_holder_is_waited_out(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct peer dead;
+    peer_open(&dead, &pair->world, NULL);
+    struct hf_lock *holder = lock_held(&dead, "deploy", 300);
+    way_shut(&dead.way, "", LOSE);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    struct mono_time start = now();
+    MUST(hf_lock_acquire(lock, 10000, &error));
+    assert_in_range(ms_since(start), 240, 1500);
+    IS(HF_EXPIRED, hf_lock_check(holder, &error));
+    way_open(&dead.way);
+    hf_lock_free(holder);
+    peer_close(&dead);
+    MUST(hf_lock_renew(lock, &error));
+    hf_lock_free(lock);
+}
+
+/* ---- A thousand ---------------------------------------------------------------------- */
+
+#define CROWD 1000
+
+/* Everybody polls in turn; each holder releases at once. Notes who came when. */
+static void serve_crowd(struct hf_lock **crowd, size_t *served)
+{
+    struct mono_time start = now();
+    size_t done = 0;
+    for (size_t i = 0; i < CROWD; i++)
+        served[i] = SIZE_MAX;
+    while (done < CROWD && ms_since(start) < 60000)
+        for (size_t i = 0; i < CROWD; i++) {
+            if (served[i] != SIZE_MAX)
+                continue;
+            enum hf_status status = hf_lock_poll(crowd[i], NULL);
+            if (status == HF_HELD)
+                continue;
+            IS(HF_OK, status);
+            served[i] = done++;
+            IS(HF_OK, hf_lock_release(crowd[i], NULL));
+        }
+    assert_int_equal(done, CROWD);
+}
+
+static void a_thousand_wait(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock **crowd = calloc(CROWD, sizeof *crowd);
+    size_t *served = calloc(CROWD, sizeof *served);
+    ASSERT(crowd && served);
+    for (size_t i = 0; i < CROWD; i++) {
+        crowd[i] = patient(i % 2 ? &pair->one : &pair->two);
+        IS(HF_HELD, hf_lock_begin(crowd[i], &error));
+    }
+    way_counts(&pair->one.way);
+    way_counts(&pair->two.way);
+    MUST(hf_lock_release(holder, &error));
+    serve_crowd(crowd, served);
+    struct counts one = way_counts(&pair->one.way), two = way_counts(&pair->two.way);
+    print_message("# %d hand-overs: %u puts, %u of them too late, %u gets, %u looks\n", CROWD,
+                  one.puts + two.puts, one.conflicts + two.conflicts, one.gets + two.gets,
+                  one.looks + two.looks);
+    ASSERT(one.conflicts + two.conflicts <= CROWD);
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(served[i], i);
+    for (size_t i = 0; i < CROWD; i++)
+        hf_lock_free(crowd[i]);
+    hf_lock_free(holder);
+    free(served);
+    free(crowd);
+}
+
+int main(int argc, char **argv)
+{
+    if (!world_kind_set(argc, argv))
+        return 2;
+    const struct CMUnitTest tests[] = {
+        PAIR("who waits gets it when it is released", who_waits_gets_it),
+        PAIR("who waits in vain leaves the line", who_waits_in_vain_leaves_the_line),
+        PAIR("a wait may be of any length that makes sense", waits_of_strange_length),
+        PAIR("a wait is cancelled from another thread",
+             a_wait_is_cancelled_from_another_thread),
+        PAIR("a wait is cancelled at once, however seldom it looks",
+             a_wait_is_cancelled_at_once),
+        PAIR("to cancel where nobody waits changes nothing", to_cancel_nothing_changes_nothing),
+        PAIR("who cannot block begins, polls, and cancels", begin_poll_cancel),
+        PAIR("order is kept among those who wait, and newcomers obey it", order_is_kept),
+        PAIR("a writer is not starved by readers", a_writer_is_not_starved_by_readers),
+        PAIR("to free a handle is to leave the line", to_free_is_to_leave_the_line),
+        PAIR("who does not poll when its turn comes is dropped", who_does_not_poll_is_dropped),
+        PAIR("what was done while one waited need not be done again",
+             what_was_done_meanwhile_need_not_be_done),
+        PAIR("a dead holder is waited out", a_dead_holder_is_waited_out),
+        PAIR("a thousand wait: in order, with at most one write too many a hand-over",
+             a_thousand_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

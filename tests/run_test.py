@@ -1,0 +1,518 @@
+#!/usr/bin/env python3
+"""run_test.py: `holdfast run`, as a person or a script would use it.
+
+    run_test.py            what it does
+    run_test.py trials N   N trials of each accident (run_trials.py) on sqlite:
+
+Prints TAP. The program's path comes in $HOLDFAST_PROGRAM.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import run_trials
+from run_trials import PROGRAM, until
+
+TESTS = []
+
+
+def it(sentence):
+    def register(function):
+        TESTS.append((sentence, function))
+        return function
+
+    return register
+
+
+class Scratch:
+    """A folder with a store, and the means to run the program there."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="holdfast-run-")
+        self.env = {"PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
+                    "HOME": self.path, "TMPDIR": self.path,
+                    "HOLDFAST_STORE": "sqlite:store.db"}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+            if name in os.environ:
+                self.env[name] = os.environ[name]
+        self.started = []
+
+    def close(self):
+        for process in self.started:
+            process.kill()  # its guard sees to its command
+            process.communicate()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def read(self, name):
+        try:
+            with open(self.file(name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def start(self, *args, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        process = subprocess.Popen([PROGRAM, "run", *args], cwd=self.path, env=self.env,
+                                   **options)
+        self.started.append(process)
+        return process
+
+    def run(self, *args, expect=0, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        if "input" in options:
+            del options["stdin"]
+        done = subprocess.run([PROGRAM, "run", *args], cwd=self.path, env=self.env, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        equal(done.returncode, expect, f"{args}: {done.stderr.decode(errors='replace')}")
+        return done
+
+    def out(self, *args, **options):
+        done = self.run(*args, **options)
+        equal(done.stderr, b"", "nothing on stderr")
+        return done.stdout.decode()
+
+    def hold(self, *args, script=":"):
+        """A holder that has the lock, runs the script and then ends when it reads a line."""
+        process = self.start(*args, "--", "sh", "-c", f"echo held; {script}; read -r x; exit 0",
+                             stdin=subprocess.PIPE)
+        equal(process.stdout.readline(), b"held\n", "the holder")
+        return process
+
+    def let_go(self, process, expect=0):
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        equal(process.wait(30), expect)
+
+
+def equal(got, wanted, what=""):
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
+
+
+def true(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def codes():
+    table = json.loads(subprocess.run([PROGRAM, "help", "--json"], stdout=subprocess.PIPE,
+                                      check=True).stdout)
+    return {row["status"]: row["exit_code"] for row in table["statuses"]}
+
+
+CODES = codes()
+
+
+# ---- The command --------------------------------------------------------------------------------
+
+
+@it("the exit status of the command is passed on")
+def _(s):
+    for code in (0, 1, 42, 255):
+        s.run("x", "--", "sh", "-c", f"exit {code}", expect=code)
+
+
+@it("a signal that the command dies of is what holdfast dies of, and it leaves no core")
+def _(s):
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGUSR1):
+        s.run("x", "--", "sh", "-c", f"kill -{int(number)} $$", expect=-number)
+    equal([name for name in os.listdir(s.path) if name.startswith("core")], [])
+
+
+@it("stdin, stdout and stderr are the command's")
+def _(s):
+    done = s.run("x", "--", "sh", "-c", "tr a-z A-Z; echo oops >&2", input=b"hello\n")
+    equal((done.stdout, done.stderr), (b"HELLO\n", b"oops\n"))
+    big = os.urandom(1 << 20)
+    equal(s.run("x", "cat", input=big).stdout, big)
+
+
+@it("the command finds its token and lease in its environment, and the tokens rise")
+def _(s):
+    seen = []
+    for _ in range(3):
+        token, lease = s.out("x", "--", "sh", "-c",
+                             'echo "$HOLDFAST_TOKEN $HOLDFAST_LEASE"').split()
+        true(lease.startswith(token + ":"), lease)
+        seen.append(int(token))
+    true(seen[0] < seen[1] < seen[2], seen)
+    del s.env["HOLDFAST_STORE"]
+    equal(s.out("--store", "dir:other", "x", "--", "sh", "-c", 'echo "$HOLDFAST_STORE"'),
+          "dir:other\n")
+    equal(s.out("x", "--", "sh", "-c", 'echo "${HOLDFAST_STORE-none}"'), "none\n")
+
+
+@it("what follows the command is the command's own, with or without dashes between")
+def _(s):
+    equal(s.out("x", "echo", "-n", "--json", "--", "a"), "--json -- a")
+    equal(s.out("x", "--", "echo", "--wait", "--"), "--wait --\n")
+    equal(s.out("--quiet", "x", "--ttl", "5s", "--", "echo", "a"), "a\n")
+    done = s.run("x", expect=CODES["INVALID"])
+    true(b"COMMAND is missing" in done.stderr, done.stderr)
+
+
+@it("a program that is not there is 127, one that cannot be run 126, each with a sentence")
+def _(s):
+    done = s.run("x", "no-such-program", expect=127)
+    equal(done.stderr, b"holdfast: run x: NOT_FOUND: there is no program 'no-such-program'\n")
+    done = s.run("x", "./no-such-file", expect=127)
+    true(b"cannot run './no-such-file': No such file" in done.stderr, done.stderr)
+    with open(s.file("plain"), "w", encoding="utf-8") as file:
+        file.write("text")
+    done = s.run("x", "./plain", expect=126)
+    true(b"DENIED" in done.stderr and done.stderr.count(b"\n") == 1, done.stderr)
+    told = json.loads(s.run("--json", "x", "./plain", expect=126).stderr)
+    equal((told["status"], told["command"]), ("DENIED", "run x"))
+    s.out("--no-wait", "x", "true")
+
+
+@it("signals stay ignored that were, and others have their usual meaning")
+def _(s):
+    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
+
+    def sets(**options):
+        text = s.run("x", "--", "sh", "-c", script, **options).stdout.decode()
+        return [int(line.split()[1], 16) for line in text.splitlines()]
+
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    blocked, ignored = sets()
+    equal(blocked, 0)
+    blocked, more = sets(preexec_fn=ignore)
+    equal(more, ignored | 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1))
+
+
+# ---- Signals ------------------------------------------------------------------------------------
+
+LISTENER = ("trap 'echo usr1' USR1; trap 'echo hup' HUP; trap 'echo term; exit 7' TERM; "
+            "echo ready; while :; do sleep 0.02; done")
+
+
+@it("signals to holdfast reach the command, and the command decides")
+def _(s):
+    process = s.start("x", "--", "sh", "-c", LISTENER)
+    for send, wanted in ((None, b"ready\n"), (signal.SIGUSR1, b"usr1\n"),
+                         (signal.SIGHUP, b"hup\n"), (signal.SIGTERM, b"term\n")):
+        if send:
+            process.send_signal(send)
+        equal(process.stdout.readline(), wanted)
+    equal(process.wait(30), 7)
+    s.out("--no-wait", "x", "true")
+
+
+@it("a command that dies of the signal takes holdfast with it, and the lock is free")
+def _(s):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        process = s.start("x", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000")
+        equal(process.stdout.readline(), b"ready\n")
+        process.send_signal(number)
+        equal(process.wait(30), -number)
+        s.out("--no-wait", "x", "true")
+
+
+def read_terminal(fd, wanted, text=b""):
+    end = time.monotonic() + 30
+    while wanted not in text:
+        if not select.select([fd], [], [], max(0, end - time.monotonic()))[0]:
+            raise AssertionError(f"{wanted!r} did not come: {text!r}")
+        text += os.read(fd, 4096)
+    return text
+
+
+def on_terminal(s, *args):
+    """Starts the program as the leader of a terminal's session."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(s.path)
+        os.execve(PROGRAM, [PROGRAM, "run", *args], s.env)
+    return pid, fd
+
+
+@it("Ctrl-C on a terminal reaches the command once")
+def _(s):
+    pid, fd = on_terminal(s, "x", "--", "sh", "-c",
+                          "trap 'echo interrupted' INT; trap 'exit 9' USR1; echo ready; "
+                          "while :; do sleep 0.02; done")
+    text = read_terminal(fd, b"ready")
+    os.write(fd, b"\x03")
+    text = read_terminal(fd, b"interrupted", text)
+    os.kill(pid, signal.SIGUSR1)
+    while True:
+        try:
+            piece = os.read(fd, 4096)
+        except OSError:
+            break
+        text += piece
+        if not piece:
+            break
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 9)
+    os.close(fd)
+    equal(text.count(b"interrupted"), 1, text)
+
+
+@it("a job that is stopped and continued in time goes on")
+def _(s):
+    process = s.start("x", "--", "sh", "-c", "echo ready; read -r x; exit 3",
+                      stdin=subprocess.PIPE, start_new_session=True)
+    equal(process.stdout.readline(), b"ready\n")
+    os.killpg(process.pid, signal.SIGSTOP)
+    until(lambda: run_state(process.pid) == "T", "the stop")
+    os.killpg(process.pid, signal.SIGCONT)
+    s.let_go(process, 3)
+
+
+def run_state(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+# ---- The lock -----------------------------------------------------------------------------------
+
+
+@it("who does not want to wait is told who holds it")
+def _(s):
+    holder = s.hold("--holder", "anna", "x")
+    done = s.run("--no-wait", "x", "true", expect=CODES["HELD"])
+    true(re.match(rb"holdfast: run x: HELD: x is held by anna \(token \d+\) for \d+m?s, [^\n]*\n$",
+                  done.stderr), done.stderr)
+    done = s.run("--wait", "300ms", "x", "true", expect=CODES["TIMEOUT"])
+    true(re.match(rb"holdfast: run x: TIMEOUT: x is held by anna", done.stderr), done.stderr)
+    s.out("--no-wait", "y", "true")
+    s.out("--no-wait", "--ns", "other", "x", "true")
+    s.let_go(holder)
+
+
+@it("who waits gets it when it is released, and nothing overlaps")
+def _(s):
+    holder = s.hold("x")
+    waiters = [s.start("x", "--", "sh", "-c", "mkdir busy && sleep 0.02 && rmdir busy")
+               for _ in range(5)]
+    s.let_go(holder)
+    for waiter in waiters:
+        equal(waiter.wait(30), 0, waiter.stderr.read())
+
+
+@it("shared holders share, slots have a number, scopes conflict as they should")
+def _(s):
+    first = s.hold("--mode", "shared", "x")
+    s.out("--no-wait", "--mode", "shared", "x", "true")
+    s.run("--no-wait", "x", "true", expect=CODES["HELD"])
+    s.let_go(first)
+    slots = [s.hold("--slots", "2", "pool") for _ in range(2)]
+    s.run("--no-wait", "--slots", "2", "pool", "true", expect=CODES["HELD"])
+    s.let_go(slots[0])
+    s.out("--no-wait", "--slots", "2", "pool", "true")
+    s.let_go(slots[1])
+    tree = s.hold("tree:/a")
+    s.run("--no-wait", "path:/a/b", "true", expect=CODES["HELD"])
+    s.out("--no-wait", "path:/b", "true")
+    s.let_go(tree)
+
+
+@it("locks nest, and the same lock inside itself is held")
+def _(s):
+    equal(s.out("a", "holdfast", "run", "b", "--", "echo", "inside"), "inside\n")
+    s.run("a", "holdfast", "run", "--no-wait", "a", "true", expect=CODES["HELD"])
+
+
+@it("once per period it runs, wherever it is started, unless it failed")
+def _(s):
+    s.run("--once-per", "1h", "job", "false", expect=1)
+    s.run("--once-per", "1h", "job", "no-such-program", expect=127)
+    equal(s.out("--once-per", "1h", "job", "echo", "ran"), "ran\n")
+    done = s.run("--once-per", "1h", "job", "echo", "ran", expect=CODES["ALREADY"])
+    equal(done.stdout, b"")
+    equal(done.stderr.count(b"\n"), 1, done.stderr)
+    equal(s.run("-q", "--once-per", "1h", "job", "true", expect=CODES["ALREADY"]).stderr, b"")
+    equal(s.out("--once-per", "1us", "job", "echo", "again"), "again\n")
+    equal(s.out("job", "echo", "always"), "always\n")
+
+
+@it("of many that start at once, one runs in the period")
+def _(s):
+    many = [s.start("--once-per", "1h", "job", "sh", "-c", "echo ran >> log") for _ in range(10)]
+    ends = sorted(process.wait(60) for process in many)
+    equal(ends, [0] + 9 * [CODES["ALREADY"]])
+    equal(s.read("log"), "ran\n")
+
+
+@it("options that make no sense are refused before anything happens")
+def _(s):
+    for args in (["--ttl", "999ms"], ["--mode", "both"], ["--slots", "0"], ["--ttl", "30"],
+                 ["--wait", "1s", "--no-wait"], ["--mode", "shared", "--slots", "2"],
+                 ["--ttl", "1000h"], ["--ns", "Upper"]):
+        done = s.run(*args, "x", "touch", "ran", expect=CODES["INVALID"])
+        equal(done.stderr.count(b"\n"), 1, done.stderr)
+    s.run("No Such Name", "touch", "ran", expect=CODES["INVALID"])
+    true(not os.path.exists(s.file("ran")), "nothing ran")
+
+
+# ---- While waiting ------------------------------------------------------------------------------
+
+
+@it("a signal ends the wait, and whoever waits behind is not held up")
+def _(s):
+    holder = s.hold("x")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        waiter = s.start("x", "touch", "ran")
+        until(lambda: queue_length(s) == 1, "the waiter")
+        second = s.start("x", "touch", f"second-{number}")
+        until(lambda: queue_length(s) == 2, "the second waiter")
+        waiter.send_signal(number)
+        equal(waiter.wait(30), -number)
+        equal(waiter.stderr.read(), b"")
+        s.let_go(holder)
+        equal(second.wait(30), 0)
+        holder = s.hold("x")
+    s.let_go(holder)
+    true(not os.path.exists(s.file("ran")), "the command was not started")
+
+
+def queue_length(s):
+    table = subprocess.run([PROGRAM, "store", "get", "default/meta/x.json"], cwd=s.path,
+                           env=s.env, stdout=subprocess.PIPE, check=True).stdout
+    return len(json.loads(table).get("waiters", []))
+
+
+@it("on a terminal it says for whom it waits, and takes that away again")
+def _(s):
+    holder = s.hold("--holder", "anna", "deploy")
+    pid, fd = on_terminal(s, "deploy", "--", "echo", "done")
+    text = read_terminal(fd, b"waiting: deploy is held by anna (token ")
+    s.let_go(holder)
+    text = read_terminal(fd, b"done\r\n", text)
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    os.close(fd)
+    shown = text.split(b"done")[0].split(b"\r")
+    equal(shown[-2].strip(), b"", f"blanks over it at the end: {text!r}")
+
+
+# ---- Ends ---------------------------------------------------------------------------------------
+
+
+@it("what the command leaves running is ended before the lock is released")
+def _(s):
+    code = s.start("--ttl", "2s", "x", "--", "sh", "-c",
+                   "setsid sh -c 'trap \"\" TERM; echo $$ > left; exec sleep 1000' & "
+                   "while [ ! -s left ]; do sleep 0.01; done; exit 4",
+                   stdout=subprocess.DEVNULL).wait(30)
+    equal(code, 4)
+    true(not os.path.exists(f"/proc/{s.read('left').strip()}"), "it is gone")
+    s.out("--no-wait", "x", "true")
+
+
+@it("a lease that cannot be renewed ends the command by TERM, and the status is LOST")
+def _(s):
+    process = s.start("--ttl", "2s", "x", "--", "sh", "-c",
+                      "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+    equal(process.stdout.readline(), b"ready\n")
+    blocker = sqlite3.connect(s.file("store.db"), isolation_level=None, timeout=30)
+    blocker.execute("BEGIN EXCLUSIVE")
+    equal(process.stdout.readline(), b"asked\n")
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    equal(process.wait(60), CODES["LOST"])
+    lines = process.stderr.read().decode().splitlines()
+    true("could not be renewed; if" in lines[0] and "LOST" in lines[-1], lines)
+
+
+@it("a lease that is broken ends the command, and the status is LOST")
+def _(s):
+    process = s.start("--ttl", "2s", "x", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    equal(process.stdout.readline(), b"ready\n")
+    subprocess.run([PROGRAM, "locks", "break", "x", "--reason", "a test"], cwd=s.path, env=s.env,
+                   stdout=subprocess.DEVNULL, check=True)
+    s.out("--no-wait", "x", "true")
+    equal(process.wait(30), CODES["LOST"])
+    true(b"LOST" in process.stderr.read(), "a sentence")
+
+
+@it("a store that is silent for less than the lease lasts is no matter")
+def _(s):
+    process = s.hold("--ttl", "6s", "x")
+    blocker = sqlite3.connect(s.file("store.db"), isolation_level=None, timeout=30)
+    blocker.execute("BEGIN EXCLUSIVE")
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        equal(process.poll(), None, "it goes on")
+        time.sleep(0.05)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    s.let_go(process)
+
+
+@it("a guard that is killed is told of, and the lock is released")
+def _(s):
+    process = s.hold("x", script="echo $PPID > guard")
+    guard = int(until(lambda: s.read("guard").strip(), "the guard"))
+    os.kill(guard, signal.SIGKILL)
+    equal(process.wait(30), -signal.SIGKILL)
+    true(b"guard process was killed" in process.stderr.read(), "a sentence")
+    s.out("--no-wait", "x", "true")
+
+
+# ---- Accidents ----------------------------------------------------------------------------------
+
+STORE = "sqlite:{folder}/store.db"
+
+
+@it("a trial notices when the command outlives its lease: both guards are stopped")
+def _(s):
+    wrong = run_trials.one_trial(STORE, run_trials.stop_guard_and_holdfast, "control",
+                                 dict(os.environ))
+    true(wrong and ("after the grant" in wrong or "did not come" in wrong), wrong)
+
+
+def trial_of(kind, count):
+    def test(_):
+        wrong = run_trials.trials(STORE, kind, count)
+        true(not wrong, f"{len(wrong)} of {count}: " + "; ".join(wrong[:5]))
+
+    it(f"when {kind} the command is dead before the next one starts ({count} trials)")(test)
+
+
+def main(arguments):
+    if arguments:
+        TESTS.clear()
+        for kind in run_trials.KINDS:
+            trial_of(kind, int(arguments[1]))
+    print(f"1..{len(TESTS)}", flush=True)
+    failed = 0
+    for number, (name, function) in enumerate(TESTS, 1):
+        scratch = Scratch()
+        begun = time.monotonic()
+        try:
+            function(scratch)
+            verdict = "ok"
+        except Exception:  # whatever goes wrong is this test's failure
+            verdict = "not ok"
+            failed += 1
+            print("# " + traceback.format_exc().replace("\n", "\n# "))
+        scratch.close()
+        print(f"{verdict} {number} - {name}")
+        print(f"# {time.monotonic() - begun:.2f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,302 @@
+"""run_trials.py: trials of `holdfast run`: something happens to a holder, and its command must be
+dead before the next holder begins.
+
+A module. `trials(url, kind, count)` runs `count` trials of one kind of accident side by side on a
+store and returns what went wrong. In each trial one `holdfast run` holds a lock;
+its command (run_beat.c), a child and an orphan of it write the boot-time clock into a file all the
+time, deaf to TERM. A second `holdfast run` waits for the same lock; its command notes the moment.
+Then the accident. The last beat must come before the note, and the token must have risen.
+"""
+
+import concurrent.futures
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
+BEAT = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "run_beat")
+TTL = 2.0
+PATIENCE = 60.0
+DAY = 86400
+LOST = 90  # the exit status of the table
+
+
+class Wrong(Exception):
+    """What a trial found."""
+
+
+def faketime_library():
+    """The path of libfaketime, or None."""
+    for folder in ("/usr/lib", "/usr/local/lib"):
+        for where, _, names in os.walk(folder):
+            if "libfaketime.so.1" in names:
+                return os.path.join(where, "libfaketime.so.1")
+    return None
+
+
+FAKETIME = faketime_library()
+
+
+def until(condition, what, patience=PATIENCE):
+    """Waits for a condition, which returns what it found."""
+    end = time.monotonic() + patience
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise Wrong(f"{what} did not come in {patience:.0f} s")
+        time.sleep(0.01)
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+class Trial:
+    """One lock, one holder, one who waits."""
+
+    def __init__(self, url, name, environment):
+        self.folder = tempfile.mkdtemp(prefix="holdfast-run-")
+        self.url, self.name = url.replace("{folder}", self.folder), name
+        self.environment = environment
+        self.processes = []
+        self.guard = None
+        self.clocks = {}
+        self.random = random.Random(name)
+
+    def close(self):
+        """Leaves nothing behind: a guard that goes on sees to its command."""
+        if self.guard and os.path.exists(f"/proc/{self.guard}"):
+            os.kill(self.guard, signal.SIGCONT)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        if self.guard:
+            until(lambda: not os.path.exists(f"/proc/{self.guard}"), "the end of the guard")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def lines(self, name, word):
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return [line.split() for line in file if line.startswith(word)]
+        except FileNotFoundError:
+            return []
+
+    def environment_of(self, side):
+        """With a calendar that can be moved, for a side that is to have one."""
+        environment = dict(self.environment)
+        if side in self.clocks:
+            environment.update(LD_PRELOAD=FAKETIME, FAKETIME_NO_CACHE="1",
+                               FAKETIME_TIMESTAMP_FILE=self.clocks[side],
+                               FAKETIME_DONT_FAKE_MONOTONIC="1")
+        return environment
+
+    def give_clock(self, side):
+        self.clocks[side] = self.path(f"{side}.clock")
+        self.move_clock(side, 0)
+        if not FAKETIME:
+            raise Wrong("there is no libfaketime")
+
+    def move_clock(self, side, seconds):
+        with open(self.clocks[side] + ".new", "w", encoding="utf-8") as file:
+            file.write(f"{seconds:+d}\n")
+        os.rename(self.clocks[side] + ".new", self.clocks[side])
+        told = subprocess.run(["date", "+%s"], env=self.environment_of(side), check=True,
+                              stdout=subprocess.PIPE).stdout
+        if abs(int(told) - time.time() - seconds) > 60:
+            raise Wrong(f"the clock could not be moved: {told}")
+
+    def start(self, side, *command):
+        words = [PROGRAM, "run", "--store", self.url, "--ttl", f"{int(TTL * 1000)}ms",
+                 "--wait", "2m", self.name, "--", "env", "-u", "LD_PRELOAD", *command]
+        process = subprocess.Popen(words, env=self.environment_of(side), cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=open(self.path(side + ".err"), "wb"))
+        self.processes.append(process)
+        return process
+
+    def errors(self, side):
+        with open(self.path(side + ".err"), encoding="utf-8", errors="replace") as file:
+            return file.read().strip()[:300]
+
+    def begin(self):
+        self.holder = self.start("holder", BEAT, "beat", self.path("beats"))
+        started = until(self.has_started, "the first holder")
+        self.child, self.token = int(started[1]), int(started[2])
+        self.guard = parent_of(self.child)
+        self.waiter = self.start("waiter", BEAT, "note", self.path("notes"))
+
+    def has_started(self):
+        if self.holder.poll() is not None:
+            raise Wrong(f"the holder ended with {self.holder.returncode}: {self.errors('holder')}")
+        lines = self.lines("beats", "start")
+        return lines[0] if lines and lines[0][-1].isdigit() else None
+
+    def is_granted(self):
+        if self.waiter.poll() not in (None, 0):
+            raise Wrong(f"the waiter ended with {self.waiter.returncode}: {self.errors('waiter')}")
+        return self.waiter.poll() == 0
+
+    def send(self, number, *pids):
+        for pid in pids:
+            os.kill(pid, number)
+
+    def pause(self, ttls):
+        """Lets time pass, during which the lock must stay where it is."""
+        end = time.monotonic() + ttls * TTL
+        while time.monotonic() < end:
+            if self.lines("notes", "note"):
+                raise Wrong("the lock was granted while its holder was well")
+            if self.holder.poll() is not None:
+                raise Wrong(f"the holder ended by itself with {self.holder.returncode}: "
+                            f"{self.errors('holder')}")
+            time.sleep(0.02)
+
+    def expect_order(self):
+        until(self.is_granted, "the second grant")
+        note = self.lines("notes", "note")[0]
+        last = max(int(line[1]) for line in self.lines("beats", "beat") if len(line) == 2)
+        if last >= int(note[1]):
+            raise Wrong(f"a beat came {(last - int(note[1])) / 1000:.1f} ms after the grant")
+        if int(note[2]) <= self.token:
+            raise Wrong(f"token {note[2]} after {self.token}")
+
+    def expect_end(self, *codes):
+        """How the holder ended, once it can."""
+        try:
+            code = self.holder.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Wrong("the holder does not end") from None
+        if code not in codes:
+            raise Wrong(f"the holder ended with {code}, not {codes}: {self.errors('holder')}")
+
+
+# ---- The accidents: what happens once both are there --------------------------------------------
+
+
+def kill_holdfast(trial):
+    trial.send(signal.SIGKILL, trial.holder.pid)
+    trial.expect_order()
+
+
+def stop_holdfast(trial):
+    trial.send(signal.SIGSTOP, trial.holder.pid)
+    trial.expect_order()
+    trial.send(signal.SIGCONT, trial.holder.pid)
+    trial.expect_end(LOST)
+
+
+def kill_command(trial):
+    trial.send(signal.SIGKILL, trial.child)
+    trial.expect_order()
+    trial.expect_end(-signal.SIGKILL)
+
+
+def stop_command(trial):
+    """holdfast is well and goes on renewing: nobody else gets it until the command is over."""
+    trial.send(signal.SIGSTOP, trial.child)
+    trial.pause(1.3)
+    trial.send(signal.SIGCONT, trial.child)
+    trial.send(signal.SIGKILL, trial.child)
+    trial.expect_order()
+    trial.expect_end(-signal.SIGKILL)
+
+
+def kill_both(trial):
+    trial.send(signal.SIGKILL, trial.holder.pid, trial.child)
+    trial.expect_order()
+
+
+def stop_both(trial):
+    trial.send(signal.SIGSTOP, trial.holder.pid, trial.child)
+    trial.expect_order()
+    trial.send(signal.SIGCONT, trial.holder.pid)
+    trial.expect_end(LOST)
+
+
+def kill_guard(trial):
+    trial.send(signal.SIGKILL, trial.guard)
+    trial.expect_order()
+    trial.expect_end(-signal.SIGKILL)
+
+
+def stop_guard(trial):
+    """What the guard cannot do, holdfast does once it is told to end."""
+    trial.send(signal.SIGSTOP, trial.guard)
+    trial.pause(1.3)
+    trial.send(signal.SIGKILL, trial.child)
+    trial.pause(0.5)
+    trial.send(signal.SIGCONT, trial.guard)
+    trial.expect_order()
+    trial.expect_end(-signal.SIGKILL)
+
+
+def stop_guard_and_holdfast(trial):
+    """Beyond help: this one must go wrong."""
+    trial.send(signal.SIGSTOP, trial.guard, trial.holder.pid)
+    trial.expect_order()
+
+
+def moved_clock(side, seconds):
+    """The calendar of one side jumps; nothing may come of it. Then the holder is stopped."""
+
+    def accident(trial):
+        trial.move_clock(side, seconds)
+        trial.pause(1.3)
+        stop_holdfast(trial)
+
+    accident.side = side
+    return accident
+
+
+KINDS = {
+    "holdfast is killed": kill_holdfast,
+    "holdfast is stopped past the ttl": stop_holdfast,
+    "the command is killed": kill_command,
+    "the command is stopped past the ttl": stop_command,
+    "holdfast and the command are killed": kill_both,
+    "holdfast and the command are stopped past the ttl": stop_both,
+    "the guard is killed": kill_guard,
+    "the guard is stopped past the ttl": stop_guard,
+    "the holder's clock goes a day forward": moved_clock("holder", DAY),
+    "the holder's clock goes a day back": moved_clock("holder", -DAY),
+    "the waiter's clock goes a day forward": moved_clock("waiter", DAY),
+    "the waiter's clock goes a day back": moved_clock("waiter", -DAY),
+}
+
+
+def one_trial(url, accident, name, environment):
+    """What went wrong, or None."""
+    trial = Trial(url, name, environment)
+    try:
+        if hasattr(accident, "side"):
+            trial.give_clock(accident.side)
+        trial.begin()
+        trial.pause(trial.random.random() / 2)
+        accident(trial)
+        return None
+    except (Wrong, OSError) as wrong:
+        return f"{name}: {wrong}"
+    finally:
+        trial.close()
+
+
+def trials(url, kind, count, environment=None, at_once=20):
+    """Runs them, `at_once` side by side. `{folder}` in the URL is a folder that each trial has to
+    itself. Returns what went wrong."""
+    environment = dict(environment or os.environ)
+    stem = kind.replace(" ", "-").replace("'", "")
+    names = [f"{stem}/{number}" for number in range(count)]
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        results = pool.map(lambda name: one_trial(url, KINDS[kind], name, environment),
+                           names)
+        return [wrong for wrong in results if wrong]
