@@ -1,7 +1,7 @@
 /* bench_locks.c: what locks must show.
  *
- *   contention  claimants that take and give back leases of chunks of their own, all in one table, as
- *               in the table of the design that this comes from: writes and conflicts for each
+ *   contention  claimants that take and give back leases of chunks of their own, all in one
+ *               table, as in the design that this comes from: writes and conflicts for each
  *               success; in one process (which combines its writes) and in as many processes
  *   handover    one lock that goes from hand to hand between processes: who had it asks again once
  *               another process has had it

@@ -1,6 +1,6 @@
-/* place.h: where a benchmark runs: a folder of its own, a Ceph cluster of its own if it asks for
- * one, and the parts that the command line names. What was made is gone when it ends, also when it
- * dies. */
+/* place.h: where a benchmark runs: a folder of its own, a Ceph cluster of its own if it asks
+ * for one, and the parts that the command line names. What was made is gone when it ends, also
+ * when it dies. */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H
 
@@ -15,8 +15,8 @@ struct bench_part {
     void (*run)(struct bench *bench);
 };
 
-/* Reads [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [--servers=DIR] [PART], runs the parts, and
- * returns what the program exits with. `bench` has the defaults. */
+/* Reads [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [--servers=DIR] [PART], runs the
+ * parts, and returns what the program exits with. `bench` has the defaults. */
 int bench_main(struct bench *bench, const struct bench_part *parts, int argc, char **argv);
 
 /* The folder: below --dir, $TMPDIR or /tmp; made when first asked for. */
@@ -25,8 +25,9 @@ const char *bench_folder(void);
 /* Removes a folder with all that is in it. */
 void remove_tree(const char *path);
 
-/* "http://127.0.0.1:..." of a gateway of a new cluster, which is started when first asked for (by
- * ceph-up of --servers, tests/servers if not given); the credentials are in the environment. */
+/* "http://127.0.0.1:..." of a gateway of a new cluster, which is started when first asked for
+ * (by ceph-up of --servers, tests/servers if not given); the credentials are in the
+ * environment. */
 const char *bench_ceph(void);
 
 /* Seconds, on the boot-time clock. */

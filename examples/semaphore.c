@@ -1,5 +1,5 @@
-/* semaphore.c: many workers, of which three may work at a time. Each is a thread here; they could as
- * well be processes, or machines that share a bucket: all that they share is the name.
+/* semaphore.c: many workers, of which three may work at a time. Each is a thread here; they
+ * could as well be processes, or machines that share a bucket: all that they share is a name.
  *
  *     semaphore [URL]     for instance: semaphore sqlite:jobs.db
  */

@@ -15,16 +15,16 @@
  *     }
  *
  * WHAT A LEASE PROMISES. A lock here is a lease: it is granted for a time (the ttl) and renewed
- * in the background for as long as the handle is held and the process runs. While
- * hf_lock_check says OK, no other client of the same store was granted a conflicting lease.
- * When the holder dies, stops or is cut off, the lease ends by itself and somebody else goes
- * on: nobody has to clean up. Among conflicting requests that wait, order is kept.
+ * in the background for as long as the handle is held and the process runs. While hf_lock_check
+ * says OK, no other client of the same store was granted a conflicting lease. When the holder
+ * dies, stops or is cut off, the lease ends by itself and somebody else goes on: nobody has to
+ * clean up. Among conflicting requests that wait, order is kept.
  *
  * No clock of one machine is compared with that of another. The holder counts its time on its
- * own boot-time clock, from before the request that got the lease was sent. Somebody who wants to
- * take over must prove that this time is over: by the store's clock, with all that it may be
- * wrong by, or by having watched the lease stand unchanged for longer than it can be valid.
- * The promise needs this much of the world: boot-time clocks of two machines that drift apart by
+ * own boot-time clock, from before the request that got the lease was sent. Somebody who wants
+ * to take over must prove that this time is over: by the store's clock, with all that it may be
+ * wrong by, or by having watched the lease stand unchanged for longer than it can be valid. The
+ * promise needs this much of the world: boot-time clocks of two machines that drift apart by
  * less than 200 ppm, and front ends of a store whose clocks agree within half the skew
  * tolerance (2 s on AWS, 30 s elsewhere; where that is too much to ask, takeover_observed does
  * without the store's clock).
@@ -38,9 +38,9 @@
  * refuses a stale token (FENCED), or give hf_lock_token to a database that compares it.
  *
  * AFTER A PAUSE the first call tells: hf_lock_check answers EXPIRED (the time is over by our
- * own clock, which counts through suspend) or LOST (somebody ended it). Stop the work; what
- * was written with the token is safe; acquire again for a new one. A lost lease is never
- * revived.
+ * own clock, which counts through suspend) or LOST (somebody ended it). Stop the work; what was
+ * written with the token is safe; release the handle, then acquire again for a new one. A lost
+ * lease is never revived.
  *
  * CHOOSING A TTL. It is how long the others wait after the holder died, and three times the
  * longest silence of the store that the holder survives, since it is renewed at a third.
@@ -58,20 +58,19 @@
  *     chunk:data/x.usv          an object that is to be merged
  *     pin:data/x.usv            an object that is being read: stands in nobody's way
  *
- * NO ANSWER. When a store does not answer, nobody knows whether a write happened. Such a call says
- * UNSURE, never "failed": the lock may be ours in the store's eyes. The client goes on giving it
- * back in the background until that is settled or the lease is over.
+ * NO ANSWER. When a store does not answer, nobody knows whether a write happened. Such a call
+ * says UNSURE, never "failed": the lock may be ours in the store's eyes. The client goes on
+ * giving it back in the background until that is settled or the lease is over.
  *
  * CONVENTIONS. Handles are opaque. Options are structs with an initialiser, refused when out of
  * range. Outputs are named ret_..., and are set on success only. Texts end with NUL and are
- * copied. `error` may be NULL; else it is always set. The library never logs, exits or
- * installs signal handlers.
+ * copied. `error` may be NULL; else it is always set. The library never logs, exits or installs
+ * signal handlers.
  *
  * THREADS. Every function may be called from any thread, on the same handle too, except that
  * ..._close and ..._free must be the last call on a handle. What a call says more about threads
- * stands with it. A client has threads of its own, started with the first lock that is held. After
- * fork() a child must not use the handles of its parent.
- */
+ * stands with it. A client has threads of its own, started with the first lock that is held.
+ * After fork() a child must not use the handles of its parent. */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 
@@ -147,22 +146,23 @@ struct hf_error {
 struct hf_client;
 
 struct hf_client_options {
-    const char *ns;            /* the namespace of its locks; NULL: "default" */
-    const char *holder;        /* a label that others see; NULL: host name and process id */
-    int64_t ttl_max_ms;        /* no lease here is longer; 0: an hour */
+    const char *ns;     /* the namespace of its locks; NULL: "default" */
+    const char *holder; /* a label that others see; NULL: host name and process id */
+    int64_t ttl_max_ms; /* no lease here is longer; 0: an hour. The same for all clients of a
+                           namespace: after damage nothing is granted for so long */
     int64_t skew_tolerance_ms; /* of the store's clock; -1: by the kind of store */
     bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
 };
 
 #define HF_CLIENT_OPTIONS ((struct hf_client_options){ .ns = NULL, .skew_tolerance_ms = -1 })
 
-/* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL. Contacts no
- * server. */
+/* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL.
+ * Contacts no server. */
 HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_options *options,
                                      struct hf_client **ret_client, struct hf_error *error);
 
-/* All its locks must have been freed. Waits for what is being given back in the background, for a
- * few seconds at most. NULL is fine. */
+/* All its locks must have been freed. Waits for what is being given back in the background, for
+ * a few seconds at most. NULL is fine. */
 HF_API void hf_client_close(struct hf_client *client);
 
 /* ---- Locks --------------------------------------------------------------------------- */
@@ -196,8 +196,8 @@ struct hf_lock_options {
     uint32_t level;      /* of that output */
     const char *note;    /* JSON to stand beside the lease, or NULL */
 
-    /* May be NULL. Called from a thread of the client, without any lock of the library held; must
-     * not block, and may call what is marked "local" below, nothing else. */
+    /* May be NULL. Called from a thread of the client, without any lock of the library held;
+     * must not block, and may call what is marked "local" below, nothing else. */
     void (*notify)(void *argument, struct hf_lock *lock, enum hf_lock_event event);
     void *notify_argument;
 };
@@ -234,10 +234,10 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
 HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
                                       struct hf_error *error);
 
-/* The same in steps, for those who cannot block. `begin` asks once: OK, or HELD, then we wait in
- * line; `poll` looks, at most as often as poll_ms allows, and takes its turn when it comes: OK or
- * HELD; `cancel` leaves the line. After any other status we are not in line. Who is in line and
- * does not poll for max(2 s, 3 poll_ms) when its turn comes is dropped. */
+/* The same in steps, for those who cannot block. `begin` asks once: OK, or HELD, then we wait
+ * in line; `poll` looks, at most as often as poll_ms allows, and takes its turn when it comes:
+ * OK or HELD; `cancel` leaves the line. After any other status we are not in line. Who is in
+ * line and does not poll for max(2 s, 3 poll_ms) when its turn comes is dropped. */
 HF_API enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error);
@@ -245,8 +245,8 @@ HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *erro
 /* After HELD: whether the scope of this index was in the way of being granted. Local. */
 HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
 
-/* Whether it is held at this moment: OK, EXPIRED (its time is over), LOST (somebody ended it), or
- * NOT_FOUND (it was never acquired, or was released). Local, and cheap: ask often. */
+/* Whether it is held at this moment: OK, EXPIRED (its time is over), LOST (somebody ended it),
+ * or NOT_FOUND (it was never acquired, or was released). Local, and cheap: ask often. */
 HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
 
 /* For how long it is certainly ours if nothing is renewed; 0 when it is not. Local. */
@@ -258,9 +258,13 @@ HF_API uint64_t hf_lock_token(struct hf_lock *lock);
 /* Renews now. */
 HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error);
 
-/* Ends it. Each may be repeated; LOST when the lease had ended by itself or was broken, which is
- * worth knowing: the work may have overlapped with somebody else's. `note` is JSON or NULL.
- * `complete` is remembered for once_per_ms, `fail` is kept for people to look at. */
+/* Ends it. A handle that was acquired more than once is released as often; then NOT_FOUND.
+ *   OK      nobody else had it before
+ *   LOST    it had ended by itself or was broken: the work may have overlapped with somebody
+ *           else's
+ *   UNSURE  no answer; not held any more, and given back in the background
+ * `note` is JSON or NULL. `complete` is remembered for once_per_ms, `fail` is kept for people
+ * to look at. */
 HF_API enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note,
                                        struct hf_error *error);
@@ -282,13 +286,13 @@ HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                                     struct hf_lock **ret_lock, struct hf_error *error);
 
 /* Takes a lease away from its holder, who may not notice until its next renewal: only its token
- * protects what it still writes. `by` and `reason` are kept in the table. LOST when that lease is
- * over already; a later one of the same lock is never hit. */
+ * protects what it still writes. `by` and `reason` are kept in the table. LOST when that lease
+ * is over already; a later one of the same lock is never hit. */
 HF_API enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
                                const char *reason, struct hf_error *error);
 
-/* Which of these objects nobody has leased for merging: sets ret_free[i]. One look, and nothing more
- * than a hint; hf_lock_acquire decides. */
+/* Which of these objects nobody has leased for merging: sets ret_free[i]. One look, and nothing
+ * more than a hint; hf_lock_acquire decides. */
 HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
                                          size_t count, bool *ret_free, struct hf_error *error);
 
@@ -310,8 +314,8 @@ HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, 
 HF_API enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key,
                                        struct hf_error *error);
 
-/* NOT_FOUND when there is none or it was deleted; MISMATCH when it is not a fenced object. The data
- * is given back by hf_free; `ret_token`, of who wrote it, may be NULL. */
+/* NOT_FOUND when there is none or it was deleted; MISMATCH when it is not a fenced object. The
+ * data is given back by hf_free; `ret_token`, of who wrote it, may be NULL. */
 HF_API enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t size_max,
                                     void **ret_data, size_t *ret_size, uint64_t *ret_token,
                                     struct hf_error *error);

@@ -449,10 +449,7 @@ static bool work_in_calm(struct client *client)
     op.base.deadline = mono_add(env_now(client->env), CALM_DEADLINE);
     if (update(client, 0, &op) != HF_OK)
         return false;
-    enum hf_status status;
-    for (int i = 0; (status = do_look(client, 0, CALM_DEADLINE)) == HF_CONFLICT && i < 9; i++)
-        continue;
-    return status == HF_OK;
+    return do_look(client, 0, CALM_DEADLINE) == HF_OK;
 }
 
 static void work(void *argument)

@@ -101,6 +101,14 @@ static bool ledger_encode(const void *body, struct view nonce, struct buffer *te
     return !text->failed;
 }
 
+bool ledger_whole = true;
+
+static bool ledger_is_whole(const void *body)
+{
+    (void)body;
+    return ledger_whole;
+}
+
 static enum hf_status ledger_prepare(void *argument, void *body, struct mono_time deadline,
                                      struct hf_error *error)
 {
@@ -147,6 +155,7 @@ static enum hf_status ledger_birth(void *argument, struct view key, struct mono_
 const struct doc_type ledger_type = {
     .bytes_max = 256 * KIB,
     .decode = ledger_decode,
+    .is_whole = ledger_is_whole,
     .prepare = ledger_prepare,
     .birth = ledger_birth,
     .encode = ledger_encode,
@@ -353,7 +362,8 @@ static void kit_get(struct store *store, struct get_call *call, size_t count)
     struct kit_call *record = &kit->calls[kit->call_count - 1];
     record->conditional = call->none_match.size > 0;
     record->deadline = call->deadline;
-    if (fate.kind == FATE_REFUSE) /* a read is never unsure, nor in conflict */
+    if (fate.kind == FATE_REFUSE ||
+        fate.kind == FATE_DECIDED) /* a read is never unsure, nor in conflict */
         error_set(&call->error,
                   fate.status == HF_UNSURE || fate.status == HF_CONFLICT ? HF_UNAVAILABLE
                                                                          : fate.status,
@@ -379,19 +389,86 @@ static void kit_put(struct store *store, struct put_call *call, size_t count)
     check(count == 1);
     struct fate fate = begin_call(kit);
     struct kit_call *record = &kit->calls[kit->call_count - 1];
-    record->is_put = true;
+    record->kind = KIT_PUT;
     record->condition = call->condition.kind;
     record->deadline = call->deadline;
     if (fate.kind == FATE_LATE)
         keep_late(kit, call);
-    else if (fate.kind != FATE_REFUSE)
+    else if (fate.kind != FATE_REFUSE && fate.kind != FATE_DECIDED)
         kit->mem->ops->put(kit->mem, call, 1);
-    if (fate.kind != FATE_PASS && call->error.status == HF_OK)
+    if (fate.status != HF_OK && call->error.status == HF_OK)
         error_set(&call->error, fate.status, "by the script");
     end_call(kit, call->error.status);
 }
 
-static const struct store_ops kit_ops = { .name = "kit", .get = kit_get, .put = kit_put };
+/* Reads the object and has it decided what to write: ret_put->body, unless its data is NULL. */
+static enum hf_status decide(struct kit *kit, struct change_call *call, struct buffer *text,
+                             struct put_call *ret_put)
+{
+    struct get_call get = { .key = call->key, .body = text, .none_match = call->known };
+    buffer_clear(text);
+    kit->mem->ops->get(kit->mem, &get, 1);
+    struct view bytes = { NULL, 0 };
+    if (get.error.status == HF_OK)
+        bytes = buffer_view(text);
+    else if (get.error.status != HF_NOT_MODIFIED && get.error.status != HF_NOT_FOUND)
+        return get.error.status;
+    call->etag = get.error.status == HF_OK             ? get.info.etag
+                 : get.error.status == HF_NOT_MODIFIED ? call->known
+                                                       : (struct etag){ 0 };
+    *ret_put = (struct put_call){
+        .key = call->key,
+        .condition = call->etag.size > 0 ? if_match(&call->etag) : if_absent(),
+        .body = call->decide(call->argument, &call->etag, bytes),
+    };
+    return HF_OK;
+}
+
+static void do_step(struct kit *kit, struct change_call *call, struct fate fate)
+{
+    struct buffer text = BUFFER_INIT(256 * KIB);
+    struct put_call put = { .body = { NULL, 0 } };
+    enum hf_status status = decide(kit, call, &text, &put);
+    if (status == HF_OK && fate.kind == FATE_AGAIN)
+        status = decide(kit, call, &text, &put);
+    bool write = status == HF_OK && put.body.data;
+    if (write && fate.kind == FATE_LATE) {
+        keep_late(kit, &put);
+    } else if (write && fate.kind != FATE_DECIDED) {
+        kit->mem->ops->put(kit->mem, &put, 1);
+        status = put.error.status;
+        call->wrote = status == HF_OK;
+        call->etag = put.etag;
+    }
+    if (status != HF_OK)
+        error_set(&call->error, status, "no memory");
+    buffer_release(&text);
+}
+
+static void kit_change(struct store *store, struct change_call *call)
+{
+    struct kit *kit = kit_of_store(store);
+    if (!kit->steps) {
+        error_set(&call->error, HF_UNSUPPORTED, "a get and a put, please");
+        return;
+    }
+    struct fate fate = begin_call(kit);
+    struct kit_call *record = &kit->calls[kit->call_count - 1];
+    record->kind = KIT_STEP;
+    record->conditional = call->known.size > 0;
+    record->deadline = call->deadline;
+    if (fate.kind != FATE_REFUSE)
+        do_step(kit, call, fate);
+    if (fate.kind == FATE_TWICE) /* there is nothing in between that could */
+        fate.status = HF_OK;
+    if (fate.status != HF_OK && call->error.status == HF_OK)
+        error_set(&call->error, fate.status, "by the script");
+    end_call(kit, call->error.status);
+}
+
+static const struct store_ops kit_ops = {
+    .name = "kit", .get = kit_get, .put = kit_put, .change = kit_change
+};
 
 void kit_deliver(struct kit *kit)
 {
@@ -475,22 +552,27 @@ size_t kit_times(struct kit *kit, uint64_t id)
     return times;
 }
 
-static size_t count_calls(const struct kit *kit, bool puts)
+static size_t count_calls(const struct kit *kit, enum kit_kind kind)
 {
     size_t count = 0;
     for (size_t i = 0; i < kit->call_count; i++)
-        count += kit->calls[i].is_put == puts;
+        count += kit->calls[i].kind == kind;
     return count;
 }
 
 size_t kit_puts(const struct kit *kit)
 {
-    return count_calls(kit, true);
+    return count_calls(kit, KIT_PUT);
 }
 
 size_t kit_gets(const struct kit *kit)
 {
-    return count_calls(kit, false);
+    return count_calls(kit, KIT_GET);
+}
+
+size_t kit_steps(const struct kit *kit)
+{
+    return count_calls(kit, KIT_STEP);
 }
 
 /* ---- For tests ----------------------------------------------------------------------- */

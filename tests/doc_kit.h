@@ -43,6 +43,9 @@ struct ledger_context {
 
 extern const struct doc_type ledger_type;
 
+/* Whether prepare can do without the store: what ledger_type.is_whole answers. */
+extern bool ledger_whole;
+
 /* Bodies that are alive now, of all documents. */
 int ledger_bodies(void);
 
@@ -77,6 +80,8 @@ enum fate_kind {
     FATE_LOSE_REPLY, /* done; UNSURE */
     FATE_LATE,       /* UNSURE; done when kit_deliver is called */
     FATE_TWICE,      /* done, sent again by a proxy: CONFLICT */
+    FATE_DECIDED,    /* of a step: it was decided, and not done; answered with the status */
+    FATE_AGAIN,      /* of a step: it failed after it was decided, and is tried once more */
 };
 
 struct fate {
@@ -84,8 +89,10 @@ struct fate {
     enum hf_status status;
 };
 
+enum kit_kind { KIT_GET, KIT_PUT, KIT_STEP };
+
 struct kit_call {
-    bool is_put;
+    enum kit_kind kind;
     bool conditional; /* a get that names the ETag it has */
     enum condition_kind condition;
     struct mono_time at;
@@ -111,6 +118,7 @@ struct kit {
     struct fate fates[KIT_CALLS_MAX]; /* by number of the call; all others pass */
     struct fate rest;                 /* for those behind the script */
     size_t fate_count;
+    bool steps; /* the store changes objects in one step; to be set before the first use */
     struct span takes; /* each call */
     void (*before)(struct kit *kit, size_t call);
     struct kit_call calls[KIT_CALLS_MAX];
@@ -136,12 +144,14 @@ bool kit_cold(struct kit *kit);
 #define KIT_END ((struct fate){ FATE_PASS, HF_CONFLICT })
 void kit_script(struct kit *kit, const struct fate *fates, struct fate rest);
 
-#define PASS          ((struct fate){ FATE_PASS, HF_OK })
-#define REFUSE(which) ((struct fate){ FATE_REFUSE, (which) })
-#define LOSE_REPLY    ((struct fate){ FATE_LOSE_REPLY, HF_UNSURE })
-#define LATE          ((struct fate){ FATE_LATE, HF_UNSURE })
-#define TWICE         ((struct fate){ FATE_TWICE, HF_CONFLICT })
-#define SCRIPT(...)   ((const struct fate[]){ __VA_ARGS__, KIT_END })
+#define PASS           ((struct fate){ FATE_PASS, HF_OK })
+#define REFUSE(which)  ((struct fate){ FATE_REFUSE, (which) })
+#define LOSE_REPLY     ((struct fate){ FATE_LOSE_REPLY, HF_UNSURE })
+#define LATE           ((struct fate){ FATE_LATE, HF_UNSURE })
+#define TWICE          ((struct fate){ FATE_TWICE, HF_CONFLICT })
+#define DECIDED(which) ((struct fate){ FATE_DECIDED, (which) })
+#define AGAIN          ((struct fate){ FATE_AGAIN, HF_OK })
+#define SCRIPT(...)    ((const struct fate[]){ __VA_ARGS__, KIT_END })
 
 /* The late writes arrive now. */
 void kit_deliver(struct kit *kit);
@@ -154,6 +164,7 @@ size_t kit_times(struct kit *kit, uint64_t id);
 
 size_t kit_puts(const struct kit *kit);
 size_t kit_gets(const struct kit *kit);
+size_t kit_steps(const struct kit *kit);
 
 /* ---- For tests ----------------------------------------------------------------------- */
 
@@ -162,6 +173,12 @@ enum hf_status kit_add(struct kit *kit, uint64_t id);
 
 /* Makes a document that is cached, with id 1 in it. */
 void kit_warm_up(struct kit *kit);
+
+#define assert_steps(kit, steps, gets, puts)       \
+    do {                                           \
+        assert_int_equal(kit_steps(kit), (steps)); \
+        assert_requests(kit, gets, puts);          \
+    } while (0)
 
 #define assert_requests(kit, gets, puts)         \
     do {                                         \

@@ -313,21 +313,37 @@ static void looking_after_a_failed_put(void **state)
     assert_false(kit->calls[1].conditional);
 }
 
-static void looking_again(void **state)
+/* To look asks for nothing more than what is there, and changes nothing. */
+static void looking_does_not_prepare(void **state)
 {
     struct kit *kit = *state;
     struct sight sight = { 0 };
     kit_other_adds(kit, 1);
-    kit->context.prepare_conflicts = 2;
+    kit->context.prepare_status = HF_DENIED;
     assert_int_equal(look_now(kit, &sight), HF_OK);
-    assert_requests(kit, 3, 0);
     assert_int_equal(sight.times, 1);
-    kit_other_adds(kit, 2);
-    kit->context.prepare_conflicts = 100;
-    kit_script(kit, SCRIPT(PASS), PASS);
-    assert_int_equal(look_now(kit, &sight), HF_CONFLICT);
-    assert_requests(kit, 4, 0);
-    assert_int_equal(sight.times, 1);
+    assert_int_equal(kit->context.prepared, 0);
+    assert_int_equal(kit_add(kit, 2), HF_DENIED);
+    kit->context.prepare_status = HF_OK;
+    assert_int_equal(kit_add(kit, 3), HF_OK);
+    assert_int_equal(kit->context.prepared, 2);
+    assert_int_equal(kit_add(kit, 4), HF_OK);
+    assert_int_equal(kit->context.prepared, 2); /* once a body */
+}
+
+/* What preparing has added must be in the store before anything is told of it. */
+static void prepared_is_written(void **state)
+{
+    struct kit *kit = *state;
+    kit_other_adds(kit, 1);
+    ledger_whole = false;
+    struct add add = add_of(&kit->env, 2);
+    add.unless = 1;
+    assert_int_equal(kit_update(kit, &add), HF_HELD);
+    ledger_whole = true;
+    assert_requests(kit, 1, 1);
+    assert_int_equal(kit_times(kit, 1), 1);
+    assert_int_equal(kit_times(kit, 2), 0);
 }
 
 static void being_shown(void **state)
@@ -445,6 +461,119 @@ static void too_large(void **state)
     assert_true(strlen(add.op.error.why) > 0);
 }
 
+/* ---- In one step --------------------------------------------------------------------- */
+
+static void in_one_step(void **state)
+{
+    struct kit *kit = *state;
+    kit->steps = true;
+    assert_int_equal(kit_add(kit, 1), HF_OK);
+    assert_steps(kit, 1, 0, 1); /* the step shows that there is nothing */
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_steps(kit, 2, 0, 1);
+    assert_true(kit->calls[2].conditional);
+    kit_other_adds(kit, 9);
+    assert_int_equal(kit_add(kit, 3), HF_OK); /* no conflict */
+    assert_steps(kit, 3, 0, 1);
+    struct add refused = add_of(&kit->env, 4);
+    refused.unless = 9;
+    assert_int_equal(kit_update(kit, &refused), HF_HELD);
+    assert_int_equal(refused.applied, 1);
+    assert_true(kit_cold(kit));
+    assert_int_equal(kit_add(kit, 5), HF_OK);
+    assert_steps(kit, 5, 0, 1);
+    for (uint64_t id = 1; id <= 5; id++)
+        assert_int_equal(kit_times(kit, id), id != 4);
+}
+
+static void a_step_on_nothing(void **state)
+{
+    struct kit *kit = *state;
+    kit->steps = true;
+    assert_int_equal(kit_add(kit, 1), HF_OK);
+    struct delete_call removal = { .key = KIT_KEY };
+    assert_status(HF_OK, store_delete(kit->mem, &removal), &removal.error);
+    kit_script(kit, SCRIPT(PASS), PASS);
+    struct add add = add_of(&kit->env, 2);
+    add.unless = 1;
+    assert_int_equal(kit_update(kit, &add), HF_OK);
+    assert_steps(kit, 1, 0, 1);
+    assert_int_equal(kit->calls[1].condition, CONDITION_ABSENT);
+    assert_int_equal(kit_times(kit, 1), 0);
+    assert_int_equal(kit_times(kit, 2), 1);
+}
+
+static void a_step_that_needs_more(void **state)
+{
+    struct kit *kit = *state;
+    kit->steps = true;
+    kit_other_adds(kit, 1);
+    ledger_whole = false;
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    ledger_whole = true;
+    assert_steps(kit, 1, 0, 1); /* the step has read it */
+    kit_other_adds(kit, 3);
+    kit_script(kit, SCRIPT(AGAIN), PASS);
+    assert_int_equal(kit_add(kit, 4), HF_OK);
+    assert_steps(kit, 1, 1, 1);
+    kit_script(kit, SCRIPT(REFUSE(HF_UNSUPPORTED)), PASS);
+    assert_int_equal(kit_add(kit, 5), HF_OK);
+    assert_steps(kit, 1, 0, 1);
+    for (uint64_t id = 1; id <= 5; id++)
+        assert_int_equal(kit_times(kit, id), 1);
+}
+
+static void a_step_after_a_look(void **state)
+{
+    struct kit *kit = *state;
+    struct sight sight = { 0 };
+    kit->steps = true;
+    kit_other_adds(kit, 1);
+    assert_int_equal(look_now(kit, &sight), HF_OK);
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_int_equal(kit->context.prepared, 1);
+    assert_int_equal(kit_add(kit, 3), HF_OK);
+    assert_int_equal(kit->context.prepared, 1);
+}
+
+static void a_step_without_an_answer(void **state)
+{
+    struct kit *kit = *state;
+    kit->steps = true;
+    kit_other_adds(kit, 1);
+    kit_script(kit, SCRIPT(LOSE_REPLY), PASS);
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    kit_script(kit, SCRIPT(DECIDED(HF_UNSURE)), PASS);
+    assert_int_equal(kit_add(kit, 3), HF_OK);
+    kit_script(kit, SCRIPT(DECIDED(HF_UNSURE)), REFUSE(HF_UNAVAILABLE));
+    assert_int_equal(kit_add(kit, 4), HF_UNSURE);
+    kit_script(kit, SCRIPT(DECIDED(HF_UNAVAILABLE)), REFUSE(HF_UNAVAILABLE));
+    assert_int_equal(kit_add(kit, 5), HF_TIMEOUT);
+    for (uint64_t id = 1; id <= 5; id++)
+        assert_int_equal(kit_times(kit, id), id <= 3);
+}
+
+static void steps_are_shown(void **state)
+{
+    struct kit *kit = *state;
+    struct sight seen = { 0 };
+    kit->steps = true;
+    kit_other_adds(kit, 1);
+    doc_observe(kit->doc, look, &seen);
+    assert_int_equal(kit_add(kit, 2), HF_OK);
+    assert_int_equal(seen.times, 1); /* as written */
+    assert_int_equal(seen.count, 2);
+    kit_other_adds(kit, 3);
+    assert_int_equal(kit_add(kit, 2), HF_OK); /* nothing to do, but something to see */
+    assert_int_equal(seen.times, 2);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(kit_add(kit, 2), HF_OK); /* neither */
+    assert_int_equal(seen.times, 2);
+    kit_script(kit, SCRIPT(DECIDED(HF_DENIED)), PASS);
+    assert_int_equal(kit_add(kit, 4), HF_DENIED);
+    assert_int_equal(seen.times, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,13 +598,20 @@ int main(void)
         KIT("a refusal is not told when the put of its batch fails", refusal_with_a_failed_put),
         KIT("a look loads what has changed and nothing else", looking),
         KIT("a look does not show what was not written", looking_after_a_failed_put),
-        KIT("a look reads again if the object changes meanwhile, within bounds", looking_again),
+        KIT("a look does not prepare, an update does, once", looking_does_not_prepare),
+        KIT("what preparing has changed is written", prepared_is_written),
         KIT("an observer is shown what is in the store, and nothing else", being_shown),
         KIT("an observer is shown a birth that is in the store", being_shown_a_birth),
         KIT("sightings go from body to body", sightings),
         KIT("a body that cannot be prepared is read again, or the reason told", prepared_again),
         KIT("a damaged document is told, and used again when repaired", damaged),
         KIT("a document beyond its bound is refused", too_large),
+        KIT("where a store can, an update is one step", in_one_step),
+        KIT("a step that finds nothing is a birth", a_step_on_nothing),
+        KIT("what a step cannot do is done by a get and a put", a_step_that_needs_more),
+        KIT("a step does not use a body that was only looked at", a_step_after_a_look),
+        KIT("a step without an answer is as unsure as a put", a_step_without_an_answer),
+        KIT("an observer is shown what a step wrote or found", steps_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

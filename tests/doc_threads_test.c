@@ -31,17 +31,14 @@ struct worker {
     unsigned looks;
 };
 
-static void crowd_open(struct crowd *crowd, struct fault_plan plan)
+/* Takes the store over. */
+static void crowd_meet(struct crowd *crowd, struct store *inner)
 {
     struct env *env = env_real();
-    struct store *mem;
     struct hf_error error;
-    assert_status(HF_OK, store_open(env, VIEW("mem:"), &mem, &error), &error);
-    assert_status(HF_OK, store_fault(mem, &plan, &crowd->fault, &error), &error);
     meter_init(&crowd->meter, env);
     assert_status(HF_OK,
-                  store_observe(crowd->fault, meter_observer(&crowd->meter), &crowd->store,
-                                &error),
+                  store_observe(inner, meter_observer(&crowd->meter), &crowd->store, &error),
                   &error);
     clock_init(&crowd->clock, crowd->store);
     for (unsigned i = 0; i < crowd->docs_used; i++) {
@@ -51,6 +48,15 @@ static void crowd_open(struct crowd *crowd, struct fault_plan plan)
                               &crowd->contexts[i], &crowd->docs[i], &error),
                       &error);
     }
+}
+
+static void crowd_open(struct crowd *crowd, struct fault_plan plan)
+{
+    struct store *mem;
+    struct hf_error error;
+    assert_status(HF_OK, store_open(env_real(), VIEW("mem:"), &mem, &error), &error);
+    assert_status(HF_OK, store_fault(mem, &plan, &crowd->fault, &error), &error);
+    crowd_meet(crowd, crowd->fault);
 }
 
 static void crowd_close(struct crowd *crowd)
@@ -173,6 +179,30 @@ static void looking_meanwhile(void **state)
     crowd_close(&crowd);
 }
 
+/* Three processes, as it were, on a store that changes objects in one step. */
+static void steps(void **state)
+{
+    (void)state;
+    static struct worker workers[TASKS];
+    struct crowd crowd = { .docs_used = NODES, .ops = OPS_MAX, .deadline = SPAN_S(20) };
+    struct buffer url = BUFFER_INIT(KIB);
+    struct store *store;
+    struct hf_error error;
+    char *folder = test_dir_make();
+    assert_true(buffer_print(&url, "sqlite:%s/store", folder));
+    assert_status(HF_OK, store_open(env_real(), buffer_view(&url), &store, &error), &error);
+    crowd_meet(&crowd, store);
+    for (unsigned i = 0; i < TASKS; i++)
+        start(&crowd, &workers[i], i, work);
+    join(workers, TASKS);
+    unsigned told[HF_STATUS_COUNT] = { 0 };
+    judge(&crowd, workers, TASKS, told);
+    assert_int_equal(told[HF_OK], TASKS * OPS_MAX);
+    crowd_close(&crowd);
+    buffer_release(&url);
+    test_dir_remove(folder);
+}
+
 /* Three processes, a store that does anything, and too little time: every status is told, and
  * each is so. */
 static void trouble(void **state)
@@ -208,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("operations of many tasks are written together, each counted once", combining),
         IT("those who look and those who write take turns", looking_meanwhile),
+        IT("where a store changes objects in one step each is counted once, too", steps),
         IT("among faults and with little time what is told is so", trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

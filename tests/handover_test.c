@@ -1,8 +1,8 @@
-/* handover_test.c [GRANTS]: eight processes of 64 threads each pass one lock from hand to hand on an
- * sqlite store. Whoever has it checks, by means that know nothing of leases, that nobody else does: a
- * file made with O_EXCL, a counter in shared memory that is not atomic, a fenced counter that is
- * read and written back, and tokens that rise. A ninth process looks at the table meanwhile: the
- * order in line is the order of the grants. */
+/* handover_test.c [GRANTS]: eight processes of 64 threads each pass one lock from hand to hand
+ * on an sqlite store. Whoever has it checks, by means that know nothing of leases, that nobody
+ * else does: a file made with O_EXCL, a counter in shared memory that is not atomic, a fenced
+ * counter that is read and written back, and tokens that rise. A ninth process looks at the
+ * table meanwhile: the order in line is the order of the grants. */
 #include "holdfast.h"
 #include "lease/table.h"
 #include "store/store.h"
@@ -191,8 +191,8 @@ static unsigned granted_at(const char *id)
     return GRANTS_MAX;
 }
 
-/* Pairs of neighbours that were granted in another order than they stood in line. Those that were
- * never granted lost their place: they were too slow. */
+/* Pairs of neighbours that were granted in another order than they stood in line. Those that
+ * were never granted lost their place: they were too slow. */
 static size_t overtakings(const struct line *line, size_t *ret_pairs)
 {
     size_t bad = 0;

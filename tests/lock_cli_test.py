@@ -221,7 +221,8 @@ def _(s):
     s.run("renew", other["lease"])
     s.run("release", other["lease"])
     equal(held(s, "--ns", "team-b"), [])
-    fails(s, "INVALID", "acquire", "--ns", "a/b", "deploy")
+    for name in ("a/b", "metadata"):
+        fails(s, "INVALID", "acquire", "--ns", name, "deploy")
 
 
 # ---- Looking ------------------------------------------------------------------------------------
@@ -383,6 +384,17 @@ def _(s):
         s.run("locks", "break", name, "--token", str(barrier["token"]), "--reason", "all stopped")
         true(acquire(s, "--no-wait", name)["token"] > barrier["token"], kind)
         s.run("locks", "break", name, "--reason", "x")
+
+
+@it("tokens of chunks never fall, whichever namespace its clients are of", ["dir"])
+def _(s):
+    s.run("store", "restored", "--yes", "--ns", "team")
+    s.run("store", "restored", "--yes", "--ns", "team")
+    before = acquire(s, "--ns", "team", "chunk:a")["token"]
+    s.write("objects/metadata/compaction-leases.json", b"{")
+    fails(s, "HELD", "acquire", "--no-wait", "chunk:a", "--ns", "fresh")
+    barrier, = held(s, "chunk:")
+    true(barrier["token"] > before, (barrier["token"], before))
 
 
 @it("a table of a later version is refused, not replaced", ["dir"])

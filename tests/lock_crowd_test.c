@@ -1,6 +1,6 @@
-/* lock_crowd_test.c: a thousand who wait for one lock of an sqlite store, in four processes: served in
- * the order in which they came, with at most one write too many a hand-over; and a process that
- * is killed in the line, and one that is killed while it holds. */
+/* lock_crowd_test.c: a thousand who wait for one lock of an sqlite store, in four processes: served
+ * in the order in which they came, with at most one write too many a hand-over; and a process
+ * that is killed in the line, and one that is killed while it holds. */
 #include "lock_kit.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* lock_fail_test.c KIND [quick]: the life of a lock, with each allocation and each store call failed in turn.
- * Each call ends in a status that is true, nothing is leaked or left behind, and afterwards somebody
- * else gets the lock within the ttl and its proof. KIND is mem or sqlite; quick leaves out what mostly
- * waits. */
+/* lock_fail_test.c KIND [quick]: the life of a lock, with each allocation and each store call
+ * failed in turn. Each call ends in a status that is true, nothing is leaked or left behind, and
+ * afterwards somebody else gets the lock within the ttl and its proof. KIND is mem or sqlite;
+ * quick leaves out what mostly waits. */
 #include "alloc.h"
 #include "lock_kit.h"
 
@@ -265,8 +265,7 @@ static void every_allocation_fails_in_turn(void **state)
 
 #define BIT(status) (1u << (status))
 
-/* What may come of a call of the store that fails in this way. HELD: the lock that we had and do not
- * know of, or the barrier of a table that was taken for damaged. */
+/* What may come of a scene in which a call of the store fails in this way, besides OK. */
 static const struct failure {
     const char *name;
     struct fate fate;

@@ -1,6 +1,6 @@
 /* lock_kit.h: clients for tests of locks, each with a way of its own to a store that they have in
- * common. A way counts what passes, and does with calls what the test says: it refuses them, loses
- * them or their answers, or lets them hang. */
+ * common. A way counts what passes, and does with calls what the test says: it refuses them,
+ * loses them or their answers, or lets them hang. */
 #ifndef TESTS_LOCK_KIT_H
 #define TESTS_LOCK_KIT_H
 
@@ -91,8 +91,8 @@ void world_write(struct world *world, const char *key, struct view text);
 /* How often a piece of text is in an object. */
 size_t world_times(struct world *world, const char *key, const char *piece);
 
-/* A client with a way of its own. Where the store is not in memory its connection is its own too,
- * as that of another process would be. */
+/* A client with a way of its own. Where the store is not in memory its connection is its own
+ * too, as that of another process would be. */
 struct peer {
     struct way way;
     struct hf_client *client;

@@ -64,6 +64,8 @@ const struct topic topics[] = {
     { "Environment",
       NULL,
       { { "HOLDFAST_STORE", "the store's URL when there is no --store" },
+        { "HOLDFAST_TOKEN", "set by run for its command: the fencing token of its lock" },
+        { "HOLDFAST_LEASE", "set by run for its command: the lease, for other commands" },
         { "XDG_STATE_HOME", "where the default store is: in holdfast/ under it, else under "
                             "~/.local/state" },
         { "TMPDIR", "where bytes wait on their way from and to pipes and between stores, in "

@@ -283,7 +283,7 @@ const struct command run_commands[] = {
                      "starts "
                      "the same line, one runs it, and the others end with ALREADY." },
         .json = "errors as JSON objects on stderr; stdout belongs to the command",
-        .examples = { { "holdfast run deploy -- sh -c 'echo \"my token is $HOLDFAST_TOKEN\"'",
+        .examples = { { "holdfast run backup -- sh -c 'echo \"my token is $HOLDFAST_TOKEN\"'",
                         "one at a time, everywhere" },
                       { "holdfast run --no-wait --ttl 10s tree:/reports -- wc -l report.csv",
                         "now or not at all" },

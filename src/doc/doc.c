@@ -13,9 +13,6 @@
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
 
-/* How often a look is begun anew because the object changed meanwhile. */
-#define LOOK_TRIES_MAX 4
-
 /* After n conflicts in a row the next attempt waits up to 2^n round trips, within these. */
 #define BACKOFF_DOUBLINGS_MAX  8
 #define CONFLICT_DOUBLINGS_MAX 4
@@ -40,7 +37,9 @@ struct doc {
     void *body;       /* as we know it, or NULL */
     struct etag etag; /* of the body; empty: the object does not exist yet */
     bool stale;       /* the body is kept for its sightings only */
-    bool doubted; /* nothing may be told of the body before it was compared with the store */
+    bool doubted;   /* nothing may be told of the body before it was compared with the store */
+    bool prepared;  /* it can be used */
+    bool unwritten; /* preparing it has changed it */
     unsigned failures_in_row;
     bool conflicted; /* the last failure was a conflict */
     struct span round_trip;
@@ -158,6 +157,8 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->etag = *etag;
     doc->stale = false;
     doc->doubted = false;
+    doc->prepared = false;
+    doc->unwritten = false;
 }
 
 /* Shows the body, which has just been seen in the store. */
@@ -178,6 +179,7 @@ static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
     if (status != HF_OK)
         return status;
     set_body(doc, body, &etag);
+    doc->prepared = true;
     if (etag.size > 0)
         show_now(doc);
     return HF_OK;
@@ -208,12 +210,24 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, struct hf
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     if (status == HF_OK)
         set_body(doc, body, &get.info.etag);
-    if (status == HF_OK && doc->type->prepare) {
-        status = doc->type->prepare(doc->context, doc->body, deadline, error);
-        doc->stale = status != HF_OK;
-    }
     if (status == HF_OK)
         show_now(doc);
+    return status;
+}
+
+/* Finishes a body that cannot be used as it was read. Then it must be written, whatever else is to
+ * be. */
+static enum hf_status prepare(struct doc *doc, struct mono_time deadline,
+                              struct hf_error *error)
+{
+    const struct doc_type *type = doc->type;
+    if (!type->prepare || doc->prepared)
+        return HF_OK;
+    bool whole = !type->is_whole || type->is_whole(doc->body);
+    enum hf_status status = type->prepare(doc->context, doc->body, deadline, error);
+    doc->stale = status != HF_OK;
+    doc->prepared = status == HF_OK;
+    doc->unwritten = !whole;
     return status;
 }
 
@@ -222,10 +236,10 @@ static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool
                                 struct hf_error *error)
 {
     *ret_fresh = !doc->body || doc->stale || doc->doubted;
-    if (!*ret_fresh)
-        return HF_OK;
-    enum hf_status status = load(doc, deadline, error);
-    return status == HF_NOT_FOUND ? be_born(doc, deadline, error) : status;
+    enum hf_status status = *ret_fresh ? load(doc, deadline, error) : HF_OK;
+    if (status == HF_NOT_FOUND)
+        return be_born(doc, deadline, error);
+    return status == HF_OK ? prepare(doc, deadline, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
@@ -257,7 +271,7 @@ static void begin_attempt(struct doc *doc, struct attempt *attempt)
     env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
     attempt->evidence = (struct evidence){ .nonce = view_of(attempt->nonce) };
     clock_evidence(doc->clock, &attempt->evidence);
-    attempt->any_write = false;
+    attempt->any_write = doc->unwritten;
 }
 
 static void apply_all(struct doc *doc, struct batch *batch, struct attempt *attempt)
@@ -392,6 +406,7 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
 /* The results are good: the body was in the store. */
 static void after_success(struct doc *doc, struct batch *batch)
 {
+    doc->unwritten = false;
     doc->failures_in_row = 0;
     finish_all(batch);
 }
@@ -404,11 +419,18 @@ struct step {
     struct batch *batch;
     struct attempt attempt;
     struct mono_time deadline;
+    bool absent;
     bool loaded;  /* the body is a new one */
     bool applied; /* the body is not what it was */
     bool given_up;
     struct change_call change;
 };
+
+/* Whether the body can be used without asking the store for more. */
+static bool can_prepare(const struct doc *doc)
+{
+    return !doc->type->prepare || (doc->type->is_whole && doc->type->is_whole(doc->body));
+}
 
 /* Makes sure that the body is that of the store now. False: it takes more than this step. */
 static bool have_body_now(struct step *step, const struct etag *now, struct view bytes)
@@ -417,19 +439,16 @@ static bool have_body_now(struct step *step, const struct etag *now, struct view
     const struct doc_type *type = doc->type;
     struct hf_error error;
     void *body;
-    if (step->applied || now->size == 0 || bytes.size > type->bytes_max)
+    step->absent = now->size == 0;
+    if (step->applied || step->absent || bytes.size > type->bytes_max)
         return false;
     if (!bytes.data)
-        return true;
+        return doc->prepared || !type->prepare;
     if (type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
         return false;
     set_body(doc, body, now);
     step->loaded = true;
-    if (!type->prepare)
-        return true;
-    doc->stale = !type->is_whole || !type->is_whole(body) ||
-                 type->prepare(doc->context, body, step->deadline, &error) != HF_OK;
-    return !doc->stale;
+    return can_prepare(doc) && prepare(doc, step->deadline, &error) == HF_OK;
 }
 
 static struct view decide(void *argument, const struct etag *now, struct view bytes)
@@ -451,25 +470,28 @@ static struct view decide(void *argument, const struct etag *now, struct view by
     return step->given_up ? nothing : buffer_view(&doc->text);
 }
 
-/* False: this takes a get and a put. */
-static bool make_step(struct doc *doc, struct batch *batch)
+enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH };
+
+/* ABSENT: the object does not exist. TOO_MUCH: this takes a get and a put. */
+static enum step_end make_step(struct doc *doc, struct batch *batch)
 {
     struct step step = { .doc = doc,
                          .batch = batch,
                          .deadline = request_deadline(doc, batch),
                          .change = { .key = doc->key, .decide = decide } };
     if (!doc->store->ops->change)
-        return false;
+        return STEP_TOO_MUCH;
     step.change.argument = &step;
     step.change.deadline = step.deadline;
     if (doc->body && !doc->stale)
         step.change.known = doc->etag;
     struct mono_time sent = env_now(doc->store->env);
     enum hf_status status = store_change(doc->store, &step.change);
-    learn(doc, &step.change.stamp, sent);
+    if (status != HF_UNSUPPORTED) /* then no request was made */
+        learn(doc, &step.change.stamp, sent);
     if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
         doc->stale = doc->stale || step.applied;
-        return false;
+        return step.absent ? STEP_ABSENT : STEP_TOO_MUCH;
     }
     if (status != HF_OK && step.applied) {
         after_failed_write(doc, batch, status, &step.change.error);
@@ -484,7 +506,7 @@ static bool make_step(struct doc *doc, struct batch *batch)
             show_now(doc);
         after_success(doc, batch);
     }
-    return true;
+    return STEP_DONE;
 }
 
 /* ---- Both ways ----------------------------------------------------------------------- */
@@ -493,10 +515,13 @@ static bool make_step(struct doc *doc, struct batch *batch)
 static void make_attempt(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
-    bool fresh;
-    if (make_step(doc, batch))
+    bool fresh = true;
+    struct mono_time deadline = request_deadline(doc, batch);
+    enum step_end end = make_step(doc, batch);
+    if (end == STEP_DONE)
         return;
-    enum hf_status status = have_body(doc, request_deadline(doc, batch), &fresh, &error);
+    enum hf_status status = end == STEP_ABSENT ? be_born(doc, deadline, &error)
+                                               : have_body(doc, deadline, &fresh, &error);
     if (status != HF_OK) {
         after_failure(doc, batch, status, &error);
         return;
@@ -709,8 +734,6 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
     enum hf_status status = load(doc, deadline, error);
-    for (int i = 1; status == HF_CONFLICT && i < LOOK_TRIES_MAX; i++)
-        status = load(doc, deadline, error);
     if (status == HF_OK) {
         struct evidence evidence = { .nonce = VIEW("") };
         clock_evidence(doc->clock, &evidence);

@@ -26,6 +26,8 @@ static enum hf_status check_options(const struct hf_client_options *options,
     }
     if (view_find(ns, '/') < ns.size) /* else two could have one table: a/meta/b/meta/c.json */
         return error_set(error, HF_INVALID, "a namespace has no slash in its name");
+    if (view_equal(ns, VIEW("metadata"))) /* LAYOUT_CHUNK_FOLDER */
+        return error_set(error, HF_INVALID, "the namespace 'metadata' is taken by chunks");
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
         return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
                          HOLDER_BYTES_MAX);
@@ -71,6 +73,8 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     client->poll = store->traits.clock == STORE_CLOCK_BOOT ? POLL_LOCAL : POLL_NETWORK;
     snprintf(client->space.ns, sizeof client->space.ns, "%s",
              options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
+    client->chunk_space = client->space;
+    snprintf(client->chunk_space.ns, sizeof client->chunk_space.ns, LAYOUT_NAMESPACE_DEFAULT);
     env_random_hex(client->env, NONCE_SIZE, client->session);
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
@@ -125,9 +129,11 @@ static struct place *place_new(struct hf_client *client, struct view key)
     struct place *place = calloc(1, sizeof *place);
     if (!place)
         return NULL;
+    bool chunks = view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER));
     place->client = client;
-    if (doc_new(client->store, &client->clock, key, &table_doc_type, &client->space,
-                &place->doc, NULL) != HF_OK) {
+    place->space = chunks ? &client->chunk_space : &client->space;
+    if (doc_new(client->store, &client->clock, key, &table_doc_type, place->space, &place->doc,
+                NULL) != HF_OK) {
         free(place);
         return NULL;
     }

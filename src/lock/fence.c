@@ -196,13 +196,8 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
 
 /* ---- Judging ------------------------------------------------------------------------- */
 
-/* A lease can be passed on, so several sessions may write with one token, in any order, and the
- * numbers of one say nothing about another. If one of them has written where we tried to, then
- * ours was there before it, or never; nobody can tell. So it is written again, as another version:
- * it may appear twice, but is never lost. */
 enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
-                           const struct fence_stamp *over, enum fence_outcome *ret_outcome,
-                           struct hf_error *error)
+                           enum fence_outcome *ret_outcome, struct hf_error *error)
 {
     const struct fence_stamp *last = &fence->stamp;
     *ret_outcome = FENCE_WRITE;
@@ -215,12 +210,18 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *
         return error_set(error, HF_FENCED,
                          "token %" PRIu64 " has written, ours is only %" PRIu64, last->token,
                          writer->token);
-    if (last->token < writer->token)
-        return HF_OK;
-    bool same_session = strcmp(last->session, writer->session) == 0;
-    if (same_session && last->seq >= writer->seq)
+    if (last->token == writer->token && strcmp(last->session, writer->session) == 0 &&
+        last->seq >= writer->seq)
         *ret_outcome = last->seq == writer->seq ? FENCE_DONE : FENCE_SUPERSEDED;
-    else if (over && !fence_stamp_equal(last, over))
-        *ret_outcome = FENCE_AGAIN;
     return HF_OK;
+}
+
+/* A lease can be passed on, so several sessions may write with one token, in any order, and the
+ * numbers of one say nothing about another. If one of them has written where we tried to, then
+ * ours was there before it, or never; nobody can tell. Over a lower token it certainly was not:
+ * that would have been refused. */
+bool fence_may_be_gone(const struct fence_stamp *stored, const struct fence_stamp *over,
+                       const struct fence_stamp *writer)
+{
+    return stored->token == writer->token && !fence_stamp_equal(stored, over);
 }

@@ -68,17 +68,19 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
 
 /* What a write comes to, where it is not refused. */
 enum fence_outcome {
-    FENCE_WRITE,      /* it may be written; earlier tries have not landed */
-    FENCE_AGAIN,      /* the try may have landed, and is gone: it needs another number */
+    FENCE_WRITE,      /* it may be written */
     FENCE_DONE,       /* it stands there already */
     FENCE_SUPERSEDED, /* a later one of ours stands there */
 };
 
-/* Whether a write may go over the fence that stands: OK with what it comes to, FENCED or MISMATCH.
- * `over` is the stamp that the write was last tried over, or NULL when it was not tried yet. */
+/* Whether a write may go over the fence that stands: OK with what it comes to, FENCED or MISMATCH. */
 enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
-                           const struct fence_stamp *over, enum fence_outcome *ret_outcome,
-                           struct hf_error *error);
+                           enum fence_outcome *ret_outcome, struct hf_error *error);
+
+/* Whether a write that was tried over one version, and is not what the store has now, may have
+ * landed all the same, and be gone. */
+bool fence_may_be_gone(const struct fence_stamp *stored, const struct fence_stamp *over,
+                       const struct fence_stamp *writer);
 
 bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b);
 

@@ -100,6 +100,7 @@ struct write {
     bool tried;                   /* a fence of ours was sent, ... */
     struct fence_stamp over;      /* ... at last over this one */
     enum fence_outcome outcome;
+    bool seen;            /* it was there at some time, or may have been */
     size_t replaced_size; /* the body that our fence took the place of */
     char replaced[KEY_BYTES_MAX + 1];
 };
@@ -147,25 +148,26 @@ static void go_over(struct write *write, struct fence_body *body)
                                                           : VIEW(""));
 }
 
-/* The lease is looked at after the instant of the attempt, so no later than it can be known. What
- * happened already happened in time, whatever the lease is now. */
+/* What has happened already happened in time, so the lease is asked last. CONFLICT: the write
+ * needs another number, and its body another name; it may appear twice, but is never lost. */
 static enum hf_status apply(struct doc_op *op, void *body, const struct evidence *evidence)
 {
     struct write *write = (struct write *)(void *)op;
     const struct fence *fence = body;
+    const struct fence_stamp *stored = &((struct fence_body *)body)->stored;
     note_stored(body, evidence->nonce);
     if (fence->kind == FENCE_BODY && !fenced_is_body_of(write->key, fence_text(fence)))
         return fenced_strange_body(&op->error);
-    enum hf_status status =
-        fence_judge(fence, &write->stamp, write->tried ? &write->over : NULL, &write->outcome,
-                    &op->error);
-    if (status != HF_OK || write->outcome == FENCE_DONE || write->outcome == FENCE_SUPERSEDED)
+    enum hf_status status = fence_judge(fence, &write->stamp, &write->outcome, &op->error);
+    bool gone = write->tried && fence_may_be_gone(stored, &write->over, &write->stamp);
+    write->seen = write->seen || gone || (status == HF_OK && write->outcome == FENCE_DONE);
+    if (status != HF_OK || write->outcome != FENCE_WRITE)
         return status;
+    if (gone)
+        return error_set(&op->error, HF_CONFLICT, "others write with the same lease");
     status = check_lease(write, &op->error);
     if (status != HF_OK)
         return status;
-    if (write->outcome == FENCE_AGAIN)
-        return error_set(&op->error, HF_CONFLICT, "others write with the same lease");
     go_over(write, body);
     op->changed = true;
     return HF_OK;
@@ -242,7 +244,7 @@ static void clear_up(const struct write *write, enum hf_status status)
 {
     struct hf_client *client = write->lock->client;
     bool stands = status == HF_OK && write->outcome != FENCE_SUPERSEDED;
-    if ((status == HF_OK || status == HF_CONFLICT) && write->replaced_size > 0)
+    if (status == HF_OK && write->replaced_size > 0)
         discard_body(client, (struct view){ write->replaced, write->replaced_size });
     if (!stands && status != HF_UNSURE && write->name[0] != '\0')
         discard_body(client, view_of(write->name));
@@ -398,6 +400,9 @@ static enum hf_status write_once(struct write *write, struct hf_error *error)
     }
     if (status == HF_OK)
         status = swap_fence(write, error);
+    /* A refusal of today does not undo what was there yesterday. */
+    if (write->seen && status != HF_OK && status != HF_FENCED && status != HF_CONFLICT)
+        error->status = status = HF_UNSURE;
     clear_up(write, status);
     return status;
 }

@@ -49,14 +49,15 @@ enum hf_status lock_new_at(struct hf_client *client, struct place *place,
 /* Notes that it was granted or renewed; with the keeper's mutex held. */
 void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
 
-/* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex held. */
+/* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex
+ * held. */
 void lock_gone_locked(struct hf_lock *lock, enum hf_status how);
 
 /* Whether it is held: OK, EXPIRED, LOST or NOT_FOUND; with the keeper's mutex held. */
 enum hf_status lock_check_locked(struct hf_lock *lock);
 
-/* What a fenced write needs: OK, or why not. Draws the next number in the order of calls, of all
- * handles of the client: a lease that was passed on may have several. */
+/* What a fenced write needs: OK, or why not. Draws the next number in the order of calls, of
+ * all handles of the client: a lease that was passed on may have several. */
 enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *ret_sequence,
                           struct hf_error *error);
 

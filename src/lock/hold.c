@@ -133,8 +133,8 @@ static bool is_settled(enum hf_status status)
     return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
 }
 
-/* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what is not
- * there any more, and not an attempt of ours without an answer. */
+/* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what
+ * is not there any more, and not an attempt of ours without an answer. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                               bool over, struct hf_error *error)
 {

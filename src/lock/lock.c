@@ -12,9 +12,9 @@
 
 #define ONCE_PER_MS_MAX (INT64_C(3660) * 24 * 3600000)
 
-/* A lease that was not given back is over after its ttl; a place in line is not, and each one that is
- * left behind costs the others the time in which it could take its turn. So we go on trying to leave
- * for at least this long. */
+/* A lease that was not given back is over after its ttl; a place in line is not, and each one
+ * that is left behind costs the others the time in which it could take its turn. So we go on
+ * trying to leave for at least this long. */
 #define LINE_TIME SPAN_S(600)
 
 /* ---- Handles ------------------------------------------------------------------------- */
@@ -80,8 +80,8 @@ static void free_handle(struct hf_lock *lock)
     free(lock);
 }
 
-/* Reads the scopes into one allocation with their texts, and finds their table: all must live in
- * one. */
+/* Reads the scopes into one allocation with their texts, and finds their table: all must live
+ * in one. */
 static enum hf_status read_scopes(struct hf_client *client, const char *const *texts,
                                   size_t count, struct scope **ret_scopes,
                                   char key[KEY_BYTES_MAX + 1], struct hf_error *error)
@@ -160,6 +160,8 @@ enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
 
 void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
 {
+    if (mono_before(validity->t0, lock->validity.t0))
+        return; /* two renewals were under way, and the later was told first */
     lock->validity = *validity;
     lock->renew_at = mono_add(validity->t0, SPAN_US(lock->ttl.us / 3));
     lock->danger_at = mono_add(validity->t0, SPAN_US(lock->ttl.us * 2 / 3));
@@ -359,7 +361,8 @@ static enum hf_status go_on(struct hf_lock *lock, enum room_news news,
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-/* Whether a handle may ask now: OK. Else what to say: held already (OK by *ret_held), or why not. */
+/* Whether a handle may ask now: OK. Else what to say: held already (OK by *ret_held), or why
+ * not. */
 static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_error *error)
 {
     struct keeper *keeper = &lock->client->keeper;

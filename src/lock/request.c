@@ -111,8 +111,8 @@ void request_init(struct request *request, struct place *place, enum table_op_ki
 static bool replace_damaged(struct place *place, struct request *const *requests, size_t count)
 {
     struct hf_error error;
-    enum hf_status status = table_replace(&place->client->space, doc_key(place->doc),
-                                          requests[0]->op.deadline, &error);
+    enum hf_status status =
+        table_replace(place->space, doc_key(place->doc), requests[0]->op.deadline, &error);
     if (status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND)
         return true;
     error_prefix(&error, "the damaged table cannot be replaced");

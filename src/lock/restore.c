@@ -67,7 +67,8 @@ static enum hf_status note_folder(struct store *store, struct map *names, struct
 {
     bool has = false;
     struct view name = view_first(key, key.size - 1);
-    if (name.size == 0 || name_check(name, NULL) != HF_OK)
+    if (name.size == 0 || name_check(name, NULL) != HF_OK ||
+        view_equal(key, VIEW(LAYOUT_CHUNK_FOLDER)))
         return HF_OK;
     enum hf_status status = has_tables(store, name, &has, error);
     return status == HF_OK && has ? note(names, name, error) : status;

@@ -131,8 +131,8 @@ static struct seat *seat_of(const struct place *place, struct view id)
     return found ? room->seats[index] : NULL;
 }
 
-/* Whoever has the seat wakes: also where it listens to the bell, which its own process does not ring
- * for it. */
+/* Whoever has the seat wakes: also where it listens to the bell, which its own process does not
+ * ring for it. */
 static void wake_locked(struct place *place, struct seat *seat)
 {
     if (seat == place->room.listener)
@@ -213,7 +213,7 @@ static void look(struct place *place)
     struct mono_time deadline = mono_add(env_now(place->client->env), REQUEST_TIME);
     enum hf_status status = doc_look(place->doc, deadline, nothing_more, NULL, &error);
     if (status == HF_CORRUPT)
-        table_replace(&place->client->space, doc_key(place->doc), deadline, &error);
+        table_replace(place->space, doc_key(place->doc), deadline, &error);
 }
 
 /* Marks what is over as over, which makes somebody else's turn. Looks first: it may have been

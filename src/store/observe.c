@@ -160,6 +160,7 @@ static void observed_put_file(struct store *store, struct put_call *call, int fd
 /* What a change did, as the get and the put that others would have taken. */
 struct watched_change {
     struct change_call *call; /* the caller's */
+    struct change_call inner;
     bool read;
     uint64_t bytes_read, bytes_written;
 };
@@ -171,6 +172,7 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
     watched->bytes_read = body.size;
     struct view bytes = watched->call->decide(watched->call->argument, now, body);
     watched->bytes_written = bytes.size;
+    watched->inner.quiet = watched->call->quiet;
     return bytes;
 }
 
@@ -178,21 +180,24 @@ static void observed_change(struct store *store, struct change_call *call)
 {
     struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    struct watched_change watched = { .call = call };
-    struct change_call inner = *call;
+    struct watched_change watched = { .call = call, .inner = *call };
     struct hf_error missing;
-    inner.decide = watched_decide;
-    inner.argument = &watched;
-    store_change(observed->inner, &inner);
-    inner.decide = call->decide;
-    inner.argument = call->argument;
-    *call = inner;
+    watched.inner.decide = watched_decide;
+    watched.inner.argument = &watched;
+    store_change(observed->inner, &watched.inner);
+    watched.inner.decide = call->decide;
+    watched.inner.argument = call->argument;
+    *call = watched.inner;
+    if (call->error.status == HF_UNSUPPORTED)
+        return; /* nothing was asked of the store: the get and the put will be seen */
     error_set(&missing, HF_NOT_FOUND, "no such object");
     struct observation seen = { .key = call->key,
                                 .error = &call->error,
                                 .etag = call->etag.size > 0 ? &call->etag : NULL,
                                 .took = since(store, start),
                                 .first_of_batch = true };
+    if (call->error.status == HF_UNSUPPORTED)
+        return; /* nothing was asked of the store that it does */
     if (watched.read || !call->wrote) {
         seen.kind = CALL_GET;
         seen.bytes_received = watched.bytes_read;

@@ -139,16 +139,16 @@ struct delete_call {
     struct hf_error error;
 };
 
-/* One object read and written as one step, by a store that has a lock of its own: nobody writes in
- * between, so there is no conflict. */
+/* One object read and written as one step, by a store that has a lock of its own: nobody writes
+ * in between, so there is no conflict. */
 struct change_call {
     /* asked */
     struct view key;
     struct etag known; /* the version whose bytes the caller has; empty: none */
-    /* Called with the store's lock held, so it must be quick, and call no store. `now` is the ETag of
-     * the object, empty when there is none; `body` its bytes, with data NULL when `now` is
-     * `known`. Returns what to write; data NULL: leave it as it is. May be called again when the
-     * step failed and is tried once more. */
+    /* Called with the store's lock held, so it must be quick, and call no store. `now` is the
+     * ETag of the object, empty when there is none; `body` its bytes, with data NULL when `now`
+     * is `known`. Returns what to write; data NULL: leave it as it is. May be called again when
+     * the step failed and is tried once more. */
     struct view (*decide)(void *argument, const struct etag *now, struct view body);
     void *argument;
     bool quiet; /* as in put_call; decide may set it */
@@ -296,8 +296,9 @@ bool store_listens(const struct store *store);
  * 0 means never listened: true, at once. No write is missed between two calls: one that is
  * committed after a call has returned makes the next one with its ticket return true at once.
  *
- * It wakes for a write of any key unless that was quiet, and may for none. Also true, at once, when the store has
- * become deaf, or hears again. Many tasks may listen, each with a ticket of its own. */
+ * It wakes for a write of any key unless that was quiet, and may for none. Also true, at once,
+ * when the store has become deaf, or hears again. Many tasks may listen, each with a ticket of
+ * its own. */
 bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until);
 
 /* Wakes all who listen, as a write would. */

@@ -344,6 +344,9 @@ static enum hf_status open_handle(const struct sqlite_database *database, int fl
  * builds of SQLite do, would double the writing. */
 static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
 {
+    /* The last to close does not copy the WAL back: a short one is read by whoever opens the store
+     * next in less time than removing it takes (group.c copies back a long one). */
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     int code = run_text(handle, "PRAGMA secure_delete = OFF; PRAGMA wal_autocheckpoint = 0;"
                                 "PRAGMA trusted_schema = OFF");
     if (code != SQLITE_OK)

@@ -12,6 +12,9 @@
 /* Pages of the WAL after which it is copied back into the database. */
 #define CHECKPOINT_PAGES 1000
 
+/* With more pages than this it is copied back before the store is closed, too. */
+#define CLOSE_PAGES 64
+
 /* A leader waits until this part of those who keep writing are back, but for at most half the
  * time that the last group took, in these bounds. */
 #define GATHER_PART 8
@@ -668,6 +671,9 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
 
 void sqlite_writer_release(struct sqlite_writer *writer)
 {
+    if (writer->wal_pages > CLOSE_PAGES)
+        (void)sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
+                                        SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     sqlite_connection_close(&writer->connection);
     env_cond_release(&writer->gathered);
     env_mutex_release(&writer->gather_mutex);
