@@ -175,7 +175,8 @@ static bool is_granted(const struct judged_version *version, struct view id)
 }
 
 /* Whether somebody left the line without a lease: then the next ones may take their turn in any
- * order, in this very write. */
+ * order, in this very write. One who missed its turn may stand at the end again at once; then the
+ * count of missed turns tells. */
 static bool anybody_left(const struct judged_version *before, const struct judged_version *now)
 {
     for (size_t i = 0; i < before->waiter_count; i++)
@@ -189,7 +190,7 @@ static void judge_order(struct judge_lock *judge, const struct judged_table *tab
                         const struct judged_version *now, const struct judged_entry *granted)
 {
     const struct judged_version *before = table->version;
-    if (!before || before->missed > 0 || anybody_left(before, now))
+    if (!before || before->missed > 0 || now->missed > 0 || anybody_left(before, now))
         return;
     for (size_t i = 0; i < before->waiter_count; i++) {
         const struct judged_entry *waiter = &before->waiters[i];
@@ -462,6 +463,14 @@ void judge_released(struct claim *claim, enum hf_status status)
 void judge_passed_on(struct claim *claim)
 {
     claim->forgiven = true;
+}
+
+void judge_adopting(struct judge_lock *judge, const char *key, uint64_t token, bool begins)
+{
+    struct judged_token *record = token_of(table_of(judge, view_of(key)), token);
+    check(record);
+    record->holders += begins ? 1 : -1u;
+    record->let_go_us = world_now_us(world_of(judge));
 }
 
 void judge_forgive(struct judge_lock *judge, const char *key, uint64_t token)

@@ -76,6 +76,9 @@ void judge_released(struct claim *claim, enum hf_status status);
 /* The holder leaves it to whoever adopts it, and believes on its own risk. */
 void judge_passed_on(struct claim *claim);
 
+/* Somebody begins to adopt it, or has done so: to be renewed for it is no longer in vain. */
+void judge_adopting(struct judge_lock *judge, const char *key, uint64_t token, bool begins);
+
 /* Somebody asks for the lease to be broken: from now on its holder may believe what is not so. */
 void judge_forgive(struct judge_lock *judge, const char *key, uint64_t token);
 

@@ -399,7 +399,11 @@ static void adopt_lock(struct process *process)
     work->notice.passed = false; /* one adopts it */
     use.claim = judge_claim(work->judge, process->node, notice.wish);
     use.options = draw_options(&use, /* may_be_once */ false);
-    if (hf_lock_adopt(process->client, notice.text, &use.options, &use.lock, NULL) != HF_OK)
+    judge_adopting(work->judge, notice.wish->key, notice.token, /* begins */ true);
+    enum hf_status status =
+        hf_lock_adopt(process->client, notice.text, &use.options, &use.lock, NULL);
+    judge_adopting(work->judge, notice.wish->key, notice.token, /* begins */ false);
+    if (status != HF_OK)
         return;
     hold(&use, /* adopted */ true);
     hf_lock_free(use.lock);

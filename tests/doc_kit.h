@@ -51,11 +51,11 @@ int ledger_bodies(void);
 
 const struct ledger_entry *ledger_find(const struct ledger *ledger, uint64_t id);
 
-/* How often an id is in it; and how many ids there are at all. */
+/* How often an id is in it. */
 size_t ledger_times(const struct ledger *ledger, uint64_t id);
 
-/* What the store holds, to be freed by ledger_drop; NULL: there is no such object. Fails the test when it is no
- * ledger. */
+/* What the store holds, to be freed by ledger_drop; NULL: there is no such object. Fails the test
+ * when it is no ledger. */
 struct ledger *ledger_read(struct store *store);
 void ledger_drop(struct ledger *ledger);
 

@@ -55,6 +55,47 @@ show cat winners
 [ "$(wc -l <winners)" -eq 1 ]
 show holdfast store get race
 
+title "A lock around a command. The token rises with every grant."
+show 'holdfast run deploy -- sh -c "echo token \$HOLDFAST_TOKEN"'
+show 'holdfast run deploy -- sh -c "echo token \$HOLDFAST_TOKEN"'
+
+title "Ten workers count to ten, one at a time."
+echo 0 >count
+i=0
+while [ $i -lt 10 ]; do
+	i=$((i + 1))
+	holdfast run counter -- sh -c 'n=$(cat count); sleep 0.01; echo $((n + 1)) >count' &
+done
+wait
+show cat count
+[ "$(cat count)" -eq 10 ]
+
+title "Once an hour, on however many hosts."
+show 'holdfast run --once-per 1h backup -- echo "backed up"'
+show_status 96 'holdfast run --once-per 1h backup -- echo "backed up"'
+
+title "A holder is killed with -9. What it ran dies, and the next one goes on, without anybody's help."
+holdfast run --ttl 2s job -- sh -c 'while :; do echo alive >>alive; sleep 0.05; done' &
+holder=$!
+while [ ! -s alive ]; do sleep 0.05; done
+show holdfast locks show job
+kill -9 $holder
+show 'holdfast run --ttl 2s job -- sh -c "wc -l <alive >before; echo mine now"'
+sleep 0.2
+show cmp -s before - "<<E
+$(wc -l <alive)
+E"
+
+title "Fenced: whoever lost the lock cannot write any more."
+echo "by the first" >one.txt
+echo "by the second" >two.txt
+show 'holdfast acquire --ttl 1s --no-wait state >first'
+show 'holdfast write report one.txt --lock "$(cat first)"'
+show 'sleep 1.2; holdfast acquire --no-wait state >second'
+show 'holdfast write report two.txt --lock "$(cat second)"'
+show_status 90 'holdfast write report one.txt --lock "$(cat first)"'
+show holdfast read report
+
 title "The same objects as plain files."
 show holdfast store cp --recursive --to dir:plain
 show cat plain/jobs/nightly

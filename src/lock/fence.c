@@ -220,8 +220,8 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *
  * numbers of one say nothing about another. If one of them has written where we tried to, then
  * ours was there before it, or never; nobody can tell. Over a lower token it certainly was not:
  * that would have been refused. */
-bool fence_may_be_gone(const struct fence_stamp *stored, const struct fence_stamp *over,
-                       const struct fence_stamp *writer)
+bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
+                       const struct fence_stamp *over)
 {
-    return stored->token == writer->token && !fence_stamp_equal(stored, over);
+    return fence->stamp.token == writer->token && !fence_stamp_equal(&fence->stamp, over);
 }

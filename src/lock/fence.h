@@ -77,10 +77,10 @@ enum fence_outcome {
 enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
                            enum fence_outcome *ret_outcome, struct hf_error *error);
 
-/* Whether a write that was tried over one version, and is not what the store has now, may have
- * landed all the same, and be gone. */
-bool fence_may_be_gone(const struct fence_stamp *stored, const struct fence_stamp *over,
-                       const struct fence_stamp *writer);
+/* Whether a write that was tried over a fence with the stamp `over`, and does not stand now, may
+ * have been there all the same. */
+bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
+                       const struct fence_stamp *over);
 
 bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b);
 

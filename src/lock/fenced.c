@@ -32,26 +32,19 @@
 
 /* ---- The fence as a document --------------------------------------------------------- */
 
-/* The fence, and what it was in the store before the attempt that is under way. */
-struct fence_body {
-    struct fence fence; /* must stand first */
-    struct fence_stamp stored;
-    char attempt[NONCE_SIZE + 1];
-};
-
 static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
                              void **ret_body, struct hf_error *error)
 {
     (void)arrived;
     (void)previous;
-    struct fence_body *body = calloc(1, sizeof *body);
-    if (!body)
+    struct fence *fence = malloc(sizeof *fence);
+    if (!fence)
         return error_no_memory(error);
-    enum hf_status status = fence_decode(bytes, &body->fence, error);
+    enum hf_status status = fence_decode(bytes, fence, error);
     if (status == HF_OK)
-        *ret_body = body;
+        *ret_body = fence;
     else
-        free(body);
+        free(fence);
     return status;
 }
 
@@ -62,7 +55,7 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     (void)key;
     (void)deadline;
     (void)ret_etag;
-    *ret_body = calloc(1, sizeof(struct fence_body));
+    *ret_body = calloc(1, sizeof(struct fence));
     return *ret_body ? HF_OK : error_no_memory(error);
 }
 
@@ -119,25 +112,14 @@ static enum hf_status check_lease(const struct write *write, struct hf_error *er
     return status == HF_OK ? HF_OK : error_set(error, status, "%s", hf_status_text(status));
 }
 
-/* Notes what is in the store: the first write of an attempt goes over that, the others over those
- * before them, which are not there yet. */
-static void note_stored(struct fence_body *body, struct view attempt)
-{
-    if (view_equal(view_of(body->attempt), attempt))
-        return;
-    body->stored = body->fence.stamp;
-    memcpy(body->attempt, attempt.data, NONCE_SIZE);
-}
-
 /* Puts our write into the place of what the fence says. */
-static void go_over(struct write *write, struct fence_body *body)
+static void go_over(struct write *write, struct fence *fence)
 {
     const struct content *content = write->content;
-    struct fence *fence = &body->fence;
     struct view replaced = fence->kind == FENCE_BODY ? fence_text(fence) : VIEW("");
     memcpy(write->replaced, replaced.data, replaced.size);
     write->replaced_size = replaced.size;
-    write->over = body->stored;
+    write->over = fence->stamp;
     write->tried = true;
     fence->kind = content->kind;
     fence->stamp = write->stamp;
@@ -153,13 +135,12 @@ static void go_over(struct write *write, struct fence_body *body)
 static enum hf_status apply(struct doc_op *op, void *body, const struct evidence *evidence)
 {
     struct write *write = (struct write *)(void *)op;
-    const struct fence *fence = body;
-    const struct fence_stamp *stored = &((struct fence_body *)body)->stored;
-    note_stored(body, evidence->nonce);
+    struct fence *fence = body;
+    (void)evidence;
     if (fence->kind == FENCE_BODY && !fenced_is_body_of(write->key, fence_text(fence)))
         return fenced_strange_body(&op->error);
     enum hf_status status = fence_judge(fence, &write->stamp, &write->outcome, &op->error);
-    bool gone = write->tried && fence_may_be_gone(stored, &write->over, &write->stamp);
+    bool gone = write->tried && fence_may_be_gone(fence, &write->stamp, &write->over);
     write->seen = write->seen || gone || (status == HF_OK && write->outcome == FENCE_DONE);
     if (status != HF_OK || write->outcome != FENCE_WRITE)
         return status;
@@ -168,7 +149,7 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     status = check_lease(write, &op->error);
     if (status != HF_OK)
         return status;
-    go_over(write, body);
+    go_over(write, fence);
     op->changed = true;
     return HF_OK;
 }
