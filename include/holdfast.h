@@ -304,7 +304,8 @@ HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *c
  *   EXPIRED   the lease is over (LOST: taken away)
  *   MISMATCH  the object is written under another lock, or is not a fenced one
  *   UNSURE    no answer; write it again with the same lock to be sure
- * Writes of one handle count in the order of the calls. */
+ * Writes of one client count in the order of the calls; those of others with the same lease, which
+ * was passed on as text, in any order. A file must not change meanwhile. */
 HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,
                                     size_t size, struct hf_error *error);
 HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
@@ -320,7 +321,7 @@ HF_API enum hf_status hf_fenced_get(struct hf_client *client, const char *key, s
                                     void **ret_data, size_t *ret_size, uint64_t *ret_token,
                                     struct hf_error *error);
 
-/* Writes the object to the file, from offset 0. */
+/* The file becomes the object. It is read back to compare, so it must be open for both. */
 HF_API enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int fd,
                                          uint64_t *ret_token, struct hf_error *error);
 

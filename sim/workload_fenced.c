@@ -1,10 +1,11 @@
 /* workload_fenced.c: nodes write one fenced object under a lock that they keep losing.
  *
  * Leases are brief, and holders pause for longer than they last. Some holders are reckless: their
- * clock tells them that they hold for ever, so only the fence can stop them. Some leases are passed on
- * to another node, which then writes with the same token. Every write has a number of its own, by
- * which the judge knows it again in what the store applied; it reads the fence as any program
- * could that knows the format, and nothing of the code under test.
+ * clock tells them that they hold for ever, so only the fence can stop them. Some leases are
+ * passed on to another node, which then writes with the same token; some holders write with three
+ * tasks at once. Every write has a number of its own, by which the judge knows it again in what the
+ * store applied; it reads the fence as any program could that knows the format, and nothing of
+ * the code under test.
  *
  * The judge's rules: the token of the fence never falls, and of one session neither do its numbers;
  * the body that the fence names is there for as long as it is named; what a node was told about its

@@ -115,9 +115,13 @@ class Trial:
         if abs(int(told) - time.time() - seconds) > 60:
             raise Wrong(f"the clock could not be moved: {told}")
 
+    def program(self, side):
+        """The program and its store, as this side reaches it."""
+        return [PROGRAM, "--store", self.url]
+
     def start(self, side, *command):
-        words = [PROGRAM, "run", "--store", self.url, "--ttl", f"{int(TTL * 1000)}ms",
-                 "--wait", "2m", self.name, "--", "env", "-u", "LD_PRELOAD", *command]
+        words = [*self.program(side), "run", "--ttl", f"{int(TTL * 1000)}ms", "--wait", "2m",
+                 self.name, "--", "env", "-u", "LD_PRELOAD", *command]
         process = subprocess.Popen(words, env=self.environment_of(side), cwd=self.folder,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=open(self.path(side + ".err"), "wb"))
@@ -274,9 +278,8 @@ KINDS = {
 }
 
 
-def one_trial(url, accident, name, environment):
+def conduct(trial, accident):
     """What went wrong, or None."""
-    trial = Trial(url, name, environment)
     try:
         if hasattr(accident, "side"):
             trial.give_clock(accident.side)
@@ -285,9 +288,13 @@ def one_trial(url, accident, name, environment):
         accident(trial)
         return None
     except (Wrong, OSError) as wrong:
-        return f"{name}: {wrong}"
+        return f"{trial.name}: {wrong}"
     finally:
         trial.close()
+
+
+def one_trial(url, accident, name, environment):
+    return conduct(Trial(url, name, environment), accident)
 
 
 def trials(url, kind, count, environment=None, at_once=20):

@@ -249,9 +249,35 @@ static void a_secret_that_is_too_long_is_refused(void **state)
                                 VIEW("us-east-1"), VIEW("s3"), &key));
 }
 
+static void assert_sha256(struct view bytes, const char *expected)
+{
+    unsigned char digest[SHA256_SIZE];
+    char text[2 * SHA256_SIZE + 1];
+    sha256(bytes, digest);
+    hex_encode(digest, sizeof digest, text);
+    assert_string_equal(text, expected);
+}
+
+static void sha256_gives_the_published_answers(void **state)
+{
+    (void)state;
+    assert_sha256(VIEW(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_sha256((struct view){ NULL, 0 },
+                  "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_sha256(VIEW("abc"),
+                  "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_sha256(VIEW("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    static char million[1000000];
+    memset(million, 'a', sizeof million);
+    assert_sha256((struct view){ million, sizeof million },
+                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IT("SHA-256 gives the published answers", sha256_gives_the_published_answers),
         IT("the published examples get their published signatures", signs_as_published),
         IT("the header names key, scope and signed headers",
            authorization_names_scope_and_headers),

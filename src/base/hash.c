@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <assert.h>
-#include <openssl/sha.h>
 #define XXH_STATIC_LINKING_ONLY /* the size of its state, which no call of ours depends on */
 #include <xxhash.h>
 
@@ -36,12 +35,6 @@ void hash_stream_add(struct hash_stream *stream, struct view bytes)
 uint64_t hash_stream_xxh3(const struct hash_stream *stream)
 {
     return XXH3_64bits_digest((const XXH3_state_t *)(const void *)stream);
-}
-
-void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
-{
-    const unsigned char *data = (const unsigned char *)(bytes.size ? bytes.data : "");
-    check(SHA256(data, bytes.size, ret_digest) != NULL);
 }
 
 /* ---- CRC32C: the machine's instruction where there is one, else sliced by eight ------ */

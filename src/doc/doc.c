@@ -44,6 +44,7 @@ struct doc {
     bool conflicted; /* the last failure was a conflict */
     struct span round_trip;
     struct buffer text;
+    size_t refused_size; /* not 0: the store does not change one of this size in a step */
 };
 
 /* The operations of one attempt. */
@@ -252,12 +253,16 @@ static bool may_still_land(const struct doc *doc, const struct doc_op *op)
     return op->unsure && etag_equal(&op->unsure_base, &doc->etag);
 }
 
-/* What the body shows of earlier attempts, after the operation was applied to it. One that finds
- * itself there is not certain before that is told: a batch-mate may have done what it found. */
-static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
+/* What the body, which is known to have been in the store, shows of earlier attempts after the
+ * operations were applied to it. One that finds itself there is not certain before that is told: a
+ * batch-mate may have done what it found. */
+static void settle_all(const struct doc *doc, struct batch *batch)
 {
-    bool found = status == HF_OK && !op->changed;
-    op->unsure = may_still_land(doc, op) || (op->unsure && found);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct doc_op *op = batch->ops[i];
+        bool found = op->error.status == HF_OK && !op->changed;
+        op->unsure = may_still_land(doc, op) || (op->unsure && found);
+    }
 }
 
 struct attempt {
@@ -284,7 +289,6 @@ static void apply_all(struct doc *doc, struct batch *batch, struct attempt *atte
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
-        settle_op(doc, op, status);
         attempt->any_write =
             attempt->any_write || op->changed || op->settle || may_still_land(doc, op);
     }
@@ -440,11 +444,13 @@ static bool have_body_now(struct step *step, const struct etag *now, struct view
     struct hf_error error;
     void *body;
     step->absent = now->size == 0;
-    if (step->applied || step->absent || bytes.size > type->bytes_max)
+    if (step->applied || step->absent)
         return false;
     if (!bytes.data)
-        return doc->prepared || !type->prepare;
-    if (type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
+        return etag_equal(now, &doc->etag) && (doc->prepared || !type->prepare);
+    doc->stale = true; /* whether these can be used or not */
+    if (bytes.size > type->bytes_max ||
+        type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
         return false;
     set_body(doc, body, now);
     step->loaded = true;
@@ -470,16 +476,23 @@ static struct view decide(void *argument, const struct etag *now, struct view by
     return step->given_up ? nothing : buffer_view(&doc->text);
 }
 
-enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH };
+enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH, STEP_TOO_LARGE };
 
-/* ABSENT: the object does not exist. TOO_MUCH: this takes a get and a put. */
+/* Half, so that one that shrinks slowly is not tried in vain each time. */
+static bool may_fit_a_step(const struct doc *doc)
+{
+    return doc->store->ops->change &&
+           (doc->refused_size == 0 || doc->text.size < doc->refused_size / 2);
+}
+
+/* ABSENT: the object does not exist. TOO_MUCH, TOO_LARGE: this takes a get and a put. */
 static enum step_end make_step(struct doc *doc, struct batch *batch)
 {
     struct step step = { .doc = doc,
                          .batch = batch,
                          .deadline = request_deadline(doc, batch),
                          .change = { .key = doc->key, .decide = decide } };
-    if (!doc->store->ops->change)
+    if (!may_fit_a_step(doc))
         return STEP_TOO_MUCH;
     step.change.argument = &step;
     step.change.deadline = step.deadline;
@@ -491,6 +504,8 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
         learn(doc, &step.change.stamp, sent);
     if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
         doc->stale = doc->stale || step.applied;
+        if (status == HF_UNSUPPORTED)
+            return STEP_TOO_LARGE;
         return step.absent ? STEP_ABSENT : STEP_TOO_MUCH;
     }
     if (status != HF_OK && step.applied) {
@@ -526,9 +541,11 @@ static void make_attempt(struct doc *doc, struct batch *batch)
         after_failure(doc, batch, status, &error);
         return;
     }
+    size_t size_before = doc->text.size;
     struct attempt attempt;
     begin_attempt(doc, &attempt);
     apply_all(doc, batch, &attempt);
+    settle_all(doc, batch);
     if (!attempt.any_write) {
         doc->doubted = !fresh;
         if (fresh)
@@ -536,6 +553,8 @@ static void make_attempt(struct doc *doc, struct batch *batch)
         return;
     }
     status = write_body(doc, batch, &attempt, &error);
+    if (end == STEP_TOO_LARGE)
+        doc->refused_size = size_before > doc->text.size ? size_before : doc->text.size;
     if (status != HF_OK) {
         after_failed_write(doc, batch, status, &error);
         return;

@@ -73,7 +73,8 @@ enum fence_outcome {
     FENCE_SUPERSEDED, /* a later one of ours stands there */
 };
 
-/* Whether a write may go over the fence that stands: OK with what it comes to, FENCED or MISMATCH. */
+/* Whether a write may go over the fence that stands: OK with what it comes to, or FENCED, or
+ * MISMATCH. */
 enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
                            enum fence_outcome *ret_outcome, struct hf_error *error);
 

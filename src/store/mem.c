@@ -73,7 +73,7 @@ static void put_object(struct mem_store *mem, struct put_call *call, struct obje
         call->etag = object->info.etag;
         if (!map_put(&mem->shared.objects, object->key, object, &old))
             status = error_no_memory(&call->error);
-        else
+        else if (!call->quiet)
             note_change_locked(mem);
     }
     env_mutex_unlock(&mem->shared.mutex);

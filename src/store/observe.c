@@ -161,14 +161,15 @@ static void observed_put_file(struct store *store, struct put_call *call, int fd
 struct watched_change {
     struct change_call *call; /* the caller's */
     struct change_call inner;
-    bool read;
+    bool read, absent;
     uint64_t bytes_read, bytes_written;
 };
 
 static struct view watched_decide(void *argument, const struct etag *now, struct view body)
 {
     struct watched_change *watched = argument;
-    watched->read = watched->read || body.data || now->size == 0;
+    watched->absent = now->size == 0;
+    watched->read = watched->read || body.data || watched->absent;
     watched->bytes_read = body.size;
     struct view bytes = watched->call->decide(watched->call->argument, now, body);
     watched->bytes_written = bytes.size;
@@ -176,12 +177,30 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
     return bytes;
 }
 
+/* What was found is good, whatever became of the put behind it. */
+static void tell_get_of_change(struct observed_store *observed,
+                               const struct watched_change *watched, bool put,
+                               struct observation seen)
+{
+    const struct change_call *call = watched->call;
+    struct hf_error error = call->error;
+    bool found = put || error.status == HF_OK;
+    if (found && watched->absent)
+        error_set(&error, HF_NOT_FOUND, "no such object");
+    else if (found)
+        error_clear(&error);
+    seen.kind = CALL_GET;
+    seen.error = &error;
+    seen.etag = put || call->etag.size == 0 ? NULL : &call->etag;
+    seen.bytes_received = watched->bytes_read;
+    tell(observed, &seen);
+}
+
 static void observed_change(struct store *store, struct change_call *call)
 {
     struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
     struct watched_change watched = { .call = call, .inner = *call };
-    struct hf_error missing;
     watched.inner.decide = watched_decide;
     watched.inner.argument = &watched;
     store_change(observed->inner, &watched.inner);
@@ -190,25 +209,16 @@ static void observed_change(struct store *store, struct change_call *call)
     *call = watched.inner;
     if (call->error.status == HF_UNSUPPORTED)
         return; /* nothing was asked of the store: the get and the put will be seen */
-    error_set(&missing, HF_NOT_FOUND, "no such object");
+    bool put = call->wrote || call->error.status == HF_UNSURE;
     struct observation seen = { .key = call->key,
-                                .error = &call->error,
-                                .etag = call->etag.size > 0 ? &call->etag : NULL,
                                 .took = since(store, start),
                                 .first_of_batch = true };
-    if (call->error.status == HF_UNSUPPORTED)
-        return; /* nothing was asked of the store that it does */
-    if (watched.read || !call->wrote) {
-        seen.kind = CALL_GET;
-        seen.bytes_received = watched.bytes_read;
-        if (call->error.status == HF_OK && call->etag.size == 0)
-            seen.error = &missing;
-        tell(observed, &seen);
-    }
-    if (call->wrote || call->error.status == HF_UNSURE) {
+    if (watched.read || !put)
+        tell_get_of_change(observed, &watched, put, seen);
+    if (put) {
         seen.kind = CALL_PUT;
         seen.error = &call->error;
-        seen.bytes_received = 0;
+        seen.etag = etag_if(&call->error, &call->etag);
         seen.bytes_sent = watched.bytes_written;
         tell(observed, &seen);
     }

@@ -196,11 +196,15 @@ enum hf_status store_change(struct store *store, struct change_call *call)
     call->wrote = false;
     call->etag = (struct etag){ 0 };
     call->stamp = (struct store_stamp){ 0 };
-    if (!store->ops->change)
-        return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
     if (!key_is_good(call->key, &call->error))
         return call->error.status;
+    if (!store->ops->change)
+        return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
     store->ops->change(store, call);
+    if (call->error.status != HF_OK) { /* what a transaction that is gone had done so far */
+        call->wrote = false;
+        call->etag = (struct etag){ 0 };
+    }
     check(!call->wrote || call->etag.size > 0);
     return call->error.status;
 }

@@ -145,10 +145,11 @@ struct change_call {
     /* asked */
     struct view key;
     struct etag known; /* the version whose bytes the caller has; empty: none */
-    /* Called with the store's lock held, so it must be quick, and call no store. `now` is the
-     * ETag of the object, empty when there is none; `body` its bytes, with data NULL when `now`
-     * is `known`. Returns what to write; data NULL: leave it as it is. May be called again when
-     * the step failed and is tried once more. */
+    /* Called with the store's lock held, perhaps by another task, so it must be quick, and call
+     * no store. `now` is the ETag of the object, empty when there is none; `body` its bytes, with
+     * data NULL when `now` is `known`; they die with the call. It sees only what is committed.
+     * Returns what to write, which lives until store_change returns; data NULL: leave it as it
+     * is. May be called again when the step failed and is tried once more. */
     struct view (*decide)(void *argument, const struct etag *now, struct view body);
     void *argument;
     bool quiet; /* as in put_call; decide may set it */

@@ -5,12 +5,11 @@
 #include "base/parse.h"
 #include "store/s3/xml.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 
 void s3_credentials_wipe(struct s3_credentials *credentials)
 {
-    OPENSSL_cleanse(credentials, sizeof *credentials);
+    explicit_bzero(credentials, sizeof *credentials);
 }
 
 /* Keys and tokens go into headers: printable and without blanks, or they are none. */
@@ -171,7 +170,7 @@ static void release_answer(struct endpoint_answer *answer)
                              &answer->token, &answer->expiration };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i]->data)
-            OPENSSL_cleanse(all[i]->data, all[i]->capacity);
+            explicit_bzero(all[i]->data, all[i]->capacity);
         buffer_release(all[i]);
     }
 }

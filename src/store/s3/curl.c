@@ -6,14 +6,14 @@
  * libcurl of its own has that), and pass each call on. All but curl_global_init are called only
  * after that has succeeded. */
 #define CURL_DISABLE_TYPECHECK
+#include "store/s3/library.h"
+
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #undef curl_easy_setopt
 
@@ -39,25 +39,17 @@ static const struct functions *real(void)
     return atomic_load_explicit(&functions, memory_order_acquire);
 }
 
-/* POSIX has it that a pointer to a function fits into one to data. */
-static bool find(void *library, const char *name, void *ret_function)
-{
-    void *found = dlsym(library, name);
-    memcpy(ret_function, &found, sizeof found);
-    return found != NULL;
-}
-
 static bool find_all(void *library, struct functions *found)
 {
-    return find(library, "curl_global_init", &found->global_init) &&
-           find(library, "curl_global_cleanup", &found->global_cleanup) &&
-           find(library, "curl_easy_init", &found->easy_init) &&
-           find(library, "curl_easy_cleanup", &found->easy_cleanup) &&
-           find(library, "curl_easy_reset", &found->easy_reset) &&
-           find(library, "curl_easy_perform", &found->easy_perform) &&
-           find(library, "curl_easy_setopt", &found->easy_setopt) &&
-           find(library, "curl_easy_strerror", &found->easy_strerror) &&
-           find(library, "curl_getdate", &found->getdate);
+    return library_find(library, "curl_global_init", &found->global_init) &&
+           library_find(library, "curl_global_cleanup", &found->global_cleanup) &&
+           library_find(library, "curl_easy_init", &found->easy_init) &&
+           library_find(library, "curl_easy_cleanup", &found->easy_cleanup) &&
+           library_find(library, "curl_easy_reset", &found->easy_reset) &&
+           library_find(library, "curl_easy_perform", &found->easy_perform) &&
+           library_find(library, "curl_easy_setopt", &found->easy_setopt) &&
+           library_find(library, "curl_easy_strerror", &found->easy_strerror) &&
+           library_find(library, "curl_getdate", &found->getdate);
 }
 
 /* Of two threads that load at once, one is first; both find the same. */
@@ -65,7 +57,7 @@ static bool load(void)
 {
     if (real())
         return true;
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *library = library_open(LIBRARY);
     struct functions *found = malloc(sizeof *found), *nothing = NULL;
     bool all = library && found && find_all(library, found);
     if (!all || !atomic_compare_exchange_strong(&functions, &nothing, found))

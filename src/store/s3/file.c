@@ -11,7 +11,6 @@
 #include "store/stream.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +23,7 @@
 
 /* ---- The hash of a piece of a file --------------------------------------------------- */
 
-static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
+static enum hf_status hash_pieces(struct sha256_stream *stream, char *piece,
                                   const struct http_source *source, struct hf_error *error)
 {
     for (uint64_t done = 0; done < source->size;) {
@@ -36,7 +35,7 @@ static enum hf_status hash_pieces(EVP_MD_CTX *context, char *piece,
             return error->status;
         if (got < wanted)
             return error_set(error, HF_CORRUPT, "the file became shorter while it was read");
-        if (!EVP_DigestUpdate(context, piece, got))
+        if (!sha256_add(stream, (struct view){ piece, got }))
             return error_no_memory(error);
         done += got;
     }
@@ -50,20 +49,19 @@ static enum hf_status hash_file(const struct s3_store *s3, const struct http_sou
         snprintf(text, S3_HASH_TEXT_SIZE, "%s", S3_UNSIGNED_PAYLOAD);
         return HF_OK;
     }
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    struct sha256_stream *stream = sha256_begin();
     char *piece = malloc(STREAM_PIECE);
     unsigned char digest[SHA256_SIZE];
     enum hf_status status = HF_OK;
-    if (!context || !piece || !EVP_DigestInit_ex(context, EVP_sha256(), NULL))
+    if (!stream || !piece)
         status = error_no_memory(error);
     if (status == HF_OK)
-        status = hash_pieces(context, piece, source, error);
-    if (status == HF_OK && !EVP_DigestFinal_ex(context, digest, NULL))
+        status = hash_pieces(stream, piece, source, error);
+    if (stream && !sha256_end(stream, status == HF_OK ? digest : NULL))
         status = error_no_memory(error);
     if (status == HF_OK)
         hex_encode(digest, sizeof digest, text);
     free(piece);
-    EVP_MD_CTX_free(context);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/s3/crypto.h"
 #include "store/stream.h"
 
 #include <curl/curl.h>
@@ -44,8 +45,9 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
                               struct http_pool **ret_pool, struct hf_error *error)
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return error_set(error, HF_UNAVAILABLE, "libcurl is missing, or has no memory");
+    if (!crypto_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(error, HF_UNAVAILABLE,
+                         "libcurl or libcrypto is missing, or no memory");
     struct http_pool *pool = calloc(1, sizeof *pool);
     char *ca_file = pool && options->ca_file ? strdup(options->ca_file) : NULL;
     if (!pool || (options->ca_file && !ca_file)) {

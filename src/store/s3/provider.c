@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -79,7 +78,7 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
 static void release_secret(struct buffer *buffer)
 {
     if (buffer->data)
-        OPENSSL_cleanse(buffer->data, buffer->capacity);
+        explicit_bzero(buffer->data, buffer->capacity);
     buffer_release(buffer);
 }
 
@@ -272,7 +271,7 @@ static enum hf_status from_container(struct s3_provider *provider,
         s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
     if (error->status != HF_OK)
         error_prefix(error, "credentials from the container endpoint");
-    OPENSSL_cleanse(line, sizeof line);
+    explicit_bzero(line, sizeof line);
     release_secret(&answer);
     return error->status;
 }
@@ -351,7 +350,7 @@ static enum hf_status from_instance(struct s3_provider *provider,
     }
     if (error->status != HF_OK)
         error_prefix(error, "credentials from the instance endpoint");
-    OPENSSL_cleanse(token, sizeof token);
+    explicit_bzero(token, sizeof token);
     release_secret(&answer);
     return error->status;
 }
@@ -462,7 +461,7 @@ void s3_provider_close(struct s3_provider *provider)
     env_cond_release(&provider->shared.fetched);
     env_mutex_release(&provider->shared.mutex);
     free(provider->ca_file);
-    OPENSSL_cleanse(provider, sizeof *provider);
+    explicit_bzero(provider, sizeof *provider);
     free(provider);
 }
 

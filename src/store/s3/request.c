@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "store/s3/inside.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -165,7 +164,7 @@ static bool write_request(struct wire *wire, struct s3_store *s3,
     };
     bool ok = s3_sign(&signing, &key, &wire->text);
     end_text(wire);
-    OPENSSL_cleanse(&key, sizeof key);
+    explicit_bzero(&key, sizeof key);
     return ok && !wire->text.failed;
 }
 
@@ -212,7 +211,7 @@ static void send_once(struct s3_store *s3, const struct s3_request *request,
             error_no_memory(&reply->error);
     }
     if (wire.text.data)
-        OPENSSL_cleanse(wire.text.data, wire.text.size); /* it holds the session token */
+        explicit_bzero(wire.text.data, wire.text.size); /* it holds the session token */
     buffer_release(&wire.text);
     s3_credentials_wipe(credentials);
     free(credentials);

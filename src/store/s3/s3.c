@@ -10,7 +10,6 @@
 #include "store/backends.h"
 #include "store/s3/inside.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -143,7 +142,7 @@ static void s3_close(struct store *store)
     s3_provider_close(s3->provider);
     env_cond_release(&s3->shared.form_found);
     env_mutex_release(&s3->shared.mutex);
-    OPENSSL_cleanse(&s3->shared, sizeof s3->shared);
+    explicit_bzero(s3, sizeof *s3); /* it knows secrets */
     free(s3);
 }
 

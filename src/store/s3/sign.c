@@ -3,9 +3,6 @@
 #include "base/check.h"
 #include "base/parse.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #define CANONICAL_BYTES_MAX (64 * (size_t)1024)
 
 void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1])
@@ -75,13 +72,6 @@ bool s3_query(struct buffer *to, const struct s3_parameter *parameters, size_t c
 
 /* ---- Hashing ------------------------------------------------------------------------- */
 
-static bool hmac(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
-{
-    unsigned int size = SHA256_SIZE;
-    return HMAC(EVP_sha256(), key.data, (int)key.size, (const unsigned char *)text.data,
-                text.size, ret_digest, &size) != NULL;
-}
-
 static struct view digest_view(const unsigned char digest[SHA256_SIZE])
 {
     return (struct view){ (const char *)digest, SHA256_SIZE };
@@ -96,12 +86,10 @@ void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE])
 
 bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE])
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    const void *data = body.size ? body.data : "";
-    if (!EVP_Digest(data, body.size, digest, &size, EVP_md5(), NULL) || size != 16)
+    unsigned char digest[MD5_SIZE];
+    if (!md5(body, digest))
         return false;
-    EVP_EncodeBlock((unsigned char *)text, digest, (int)size);
+    base64((struct view){ (const char *)digest, sizeof digest }, text);
     return true;
 }
 
@@ -115,11 +103,11 @@ bool s3_signing_key(struct view secret, struct view day, struct view region,
     if (secret.size > sizeof first - 4)
         return false;
     memcpy(first + 4, secret.data, secret.size);
-    bool ok = hmac((struct view){ first, 4 + secret.size }, day, bytes) &&
-              hmac(digest_view(bytes), region, bytes) &&
-              hmac(digest_view(bytes), service, bytes) &&
-              hmac(digest_view(bytes), VIEW("aws4_request"), bytes);
-    OPENSSL_cleanse(first, sizeof first);
+    bool ok = hmac_sha256((struct view){ first, 4 + secret.size }, day, bytes) &&
+              hmac_sha256(digest_view(bytes), region, bytes) &&
+              hmac_sha256(digest_view(bytes), service, bytes) &&
+              hmac_sha256(digest_view(bytes), VIEW("aws4_request"), bytes);
+    explicit_bzero(first, sizeof first);
     return ok;
 }
 
@@ -215,7 +203,7 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
     unsigned char digest[SHA256_SIZE];
     char signature[S3_HASH_TEXT_SIZE];
     bool ok = buffer_reserve(&text, 512) && string_to_sign(signing, &text) &&
-              hmac(digest_view(key->bytes), buffer_view(&text), digest);
+              hmac_sha256(digest_view(key->bytes), buffer_view(&text), digest);
     buffer_release(&text);
     if (!ok)
         return false;

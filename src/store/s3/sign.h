@@ -6,9 +6,9 @@
 #define STORE_S3_SIGN_H
 
 #include "base/buffer.h"
-#include "base/hash.h"
 #include "base/moment.h"
 #include "base/view.h"
+#include "store/s3/crypto.h"
 
 #define S3_SIGNED_HEADERS_MAX   16
 #define S3_QUERY_PARAMETERS_MAX 16

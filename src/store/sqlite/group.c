@@ -1,6 +1,7 @@
 #include "store/sqlite/group.h"
 
 #include "base/check.h"
+#include "base/parse.h"
 #include "store/toolkit.h"
 
 #include <inttypes.h>
@@ -131,6 +132,7 @@ static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *wri
         code = run_put(writer, write, found ? &row : NULL);
     else if (found)
         code = run_delete(writer, &row);
+    writer->removed = writer->removed || write->is_delete;
     if (code != SQLITE_OK)
         sqlite_error(write->error, writer->connection.handle, code, "write");
     else if (found)
@@ -171,6 +173,37 @@ static void note_loud(struct sqlite_writer *writer, const struct sqlite_write *w
     writer->loud = writer->loud || (write->error->status == HF_OK && !write->quiet);
 }
 
+/* Whether an ETag was drawn in the transaction under way. */
+static bool is_new_etag(const struct sqlite_writer *writer, struct view etag)
+{
+    struct view prefix = view_of(writer->etag_prefix);
+    uint64_t count = 0;
+    if (etag.size <= prefix.size || memcmp(etag.data, prefix.data, prefix.size) != 0)
+        return false;
+    for (size_t i = prefix.size + 1; i < etag.size; i++)
+        count = count << 4 | (uint64_t)hex_digit(etag.data[i]);
+    return count > writer->etag_begun;
+}
+
+/* Judges the row, or that there is none, before the caller may see it; *ret_body is what it is
+ * shown. */
+static enum hf_status look_before_change(struct sqlite_writer *writer,
+                                         struct sqlite_write *write, sqlite3_stmt *fetch,
+                                         struct sqlite_row *ret_row, struct view *ret_body)
+{
+    if (sqlite_row_read(fetch, ret_row, write->error) != HF_OK)
+        return write->error->status;
+    write->put_off = is_new_etag(writer, etag_view(&ret_row->info.etag));
+    if (etag_equal(&ret_row->info.etag, &write->change->known))
+        return HF_OK;
+    if (ret_row->file[0] != '\0')
+        return error_set(write->error, HF_UNSUPPORTED, "the object is too large for this");
+    *ret_body = sqlite_row_last(fetch);
+    if (ret_body->size != ret_row->info.size)
+        return error_set(write->error, HF_CORRUPT, "the database has lost bytes of the object");
+    return HF_OK;
+}
+
 /* Lets the caller see the row and decide. */
 static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
 {
@@ -178,27 +211,24 @@ static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
     struct sqlite_connection *connection = &writer->connection;
     sqlite3_stmt *fetch = connection->statements[SQL_FETCH];
     struct sqlite_row row = { .id = 0 };
+    struct view body = { NULL, 0 };
+    enum hf_status status = HF_OK;
     call->wrote = false;
     sqlite_bind_view(fetch, 1, write->key);
     sqlite_bind_view(fetch, 2, etag_view(&call->known));
     int code = sqlite3_step(fetch);
-    bool found = code == SQLITE_ROW;
-    enum hf_status status = HF_OK;
-    if (found)
-        status = sqlite_row_read(fetch, &row, write->error);
-    else if (code != SQLITE_DONE)
+    if (code == SQLITE_ROW)
+        status = look_before_change(writer, write, fetch, &row, &body);
+    else if (code == SQLITE_DONE)
+        write->put_off = writer->removed;
+    else
         status = sqlite_error(write->error, connection->handle, code, "look for the object");
-    bool known = found && etag_equal(&row.info.etag, &call->known);
-    if (status == HF_OK && row.file[0] != '\0' && !known)
-        status = error_set(write->error, HF_UNSUPPORTED, "the object is too large for this");
-    struct view body = found && !known ? sqlite_row_last(fetch) : (struct view){ NULL, 0 };
-    if (found && !known && !body.data)
-        body = VIEW("");
-    if (status == HF_OK)
+    bool decided = status == HF_OK && !write->put_off;
+    if (decided)
         write->body = call->decide(call->argument, &row.info.etag, body);
     sqlite_reset(connection, SQL_FETCH);
-    if (status == HF_OK)
-        write_decided(writer, write, found ? &row : NULL);
+    if (decided)
+        write_decided(writer, write, code == SQLITE_ROW ? &row : NULL);
 }
 
 /* False when the write has spoiled the whole transaction; then it has the reason. */
@@ -206,6 +236,7 @@ static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
 {
     bool swapped;
     write->replaced[0] = '\0';
+    write->put_off = false;
     if (write->change) {
         change_row(writer, write);
         note_loud(writer, write);
@@ -232,8 +263,9 @@ static void roll_back(struct sqlite_writer *writer)
 }
 
 /* A commit appends to the WAL, last of all the page that makes it valid, then syncs. On a full
- * disk that last page was not written whole; after any other failure it may have been, and a
- * crash before the next commit would bring the transaction to light. */
+ * disk that last page was not written whole; after any other failure it may have been, and who
+ * opens the store next, after a crash or a close, before another commit has taken its place in
+ * the WAL, would bring the transaction to light. */
 static enum outcome commit(struct sqlite_writer *writer, struct hf_error *error)
 {
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
@@ -255,6 +287,8 @@ static bool has_moved(struct sqlite_writer *writer)
 static int begin(struct sqlite_writer *writer)
 {
     writer->loud = false;
+    writer->removed = false;
+    writer->etag_begun = writer->etag_count;
     int code = sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
     if (code == SQLITE_OK && has_moved(writer)) {
         roll_back(writer);
@@ -276,7 +310,8 @@ static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write,
 static void fail_commit(struct sqlite_write *write, enum outcome outcome,
                         const struct hf_error *reason)
 {
-    bool unsure = outcome == UNKNOWN && write->error->status == HF_OK;
+    bool idle = write->change && !write->change->wrote;
+    bool unsure = outcome == UNKNOWN && write->error->status == HF_OK && !idle;
     *write->error = *reason;
     write->error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
 }
@@ -313,6 +348,15 @@ static void append(struct sqlite_batches *list, struct sqlite_batch *batch)
     else
         list->first = batch;
     list->last = batch;
+    list->count++;
+}
+
+static void put_first(struct sqlite_batches *list, struct sqlite_batch *batch)
+{
+    batch->next = list->first;
+    list->first = batch;
+    if (!list->last)
+        list->last = batch;
     list->count++;
 }
 
@@ -408,7 +452,8 @@ static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_l
 
 /* ---- A group ------------------------------------------------------------------------- */
 
-/* Runs what waits and what arrives meanwhile. False when the transaction is gone. */
+/* Runs what waits and what arrives meanwhile, up to a change that has to begin a group. False when
+ * the transaction is gone. */
 static bool apply_all(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct sqlite_batch *batch;
@@ -418,6 +463,12 @@ static bool apply_all(struct sqlite_writer *writer, struct sqlite_batches *ret_g
         append(ret_group, batch);
         for (size_t i = 0; good && i < batch->count; i++)
             good = apply(writer, &batch->writes[i]);
+        if (good && batch->writes[0].put_off) {
+            check(batch->count == 1 && ret_group->count > 1);
+            take_out(ret_group, batch);
+            put_first(&writer->waiting, batch);
+            break;
+        }
     }
     return good;
 }
@@ -671,9 +722,11 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
 
 void sqlite_writer_release(struct sqlite_writer *writer)
 {
+    /* Who opens an idle store does not know how much of the WAL was copied back, and appends to
+     * all of it: only an empty one is a fresh start. */
     if (writer->wal_pages > CLOSE_PAGES)
         (void)sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
-                                        SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+                                        SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     sqlite_connection_close(&writer->connection);
     env_cond_release(&writer->gathered);
     env_mutex_release(&writer->gather_mutex);

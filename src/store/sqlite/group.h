@@ -7,6 +7,8 @@
  * There is one connection that writes, and only the leader uses it.
  *
  * Each write is judged by itself, in the order of the queue, and is answered only after COMMIT.
+ * A change shows its caller what is there; that must be what has been committed, so one that
+ * meets what its own group has written begins the next group.
  * If a group cannot be committed as a whole (a full disk, say), its writes are tried one by
  * one, so that one that fails does not spoil the others.
  *
@@ -36,6 +38,7 @@ struct sqlite_write {
     /* answered */
     struct hf_error *error;
     struct etag etag;
+    bool put_off; /* a change of what its own transaction wrote: for the next one */
     char replaced[LARGE_NAME_SIZE]; /* when OK: the file that no row names any more, or empty */
 };
 
@@ -72,6 +75,8 @@ struct sqlite_writer {
     struct sqlite_batches waiting; /* arrived before, in order */
     struct wall_time modified;     /* of the group under way */
     bool loud;                     /* something in it is to be heard */
+    bool removed;                  /* something in it was deleted */
+    uint64_t etag_begun;           /* the last one before it */
     struct span group_took;        /* the last one */
     size_t crowd;                  /* tasks that were writing when it was done */
     char etag_prefix[17];

@@ -539,6 +539,10 @@ static void sqlite_change(struct store *store, struct change_call *call)
     struct sqlite_write write = { .key = call->key, .change = call, .error = &call->error };
     if (is_forked(sqlite, &call->error))
         return;
+    if (!sqlite->database.writable) { /* a get may do */
+        error_set(&call->error, HF_UNSUPPORTED, "the database cannot be written to");
+        return;
+    }
     submit(sqlite, &write, 1, call->deadline);
     if (call->error.status == HF_OK && write.replaced[0] != '\0')
         large_name_remove(&sqlite->folder, write.replaced);

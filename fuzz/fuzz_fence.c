@@ -1,0 +1,67 @@
+/* fuzz_fence.c: any bytes as a fence: what is taken is written and read back as the same, and a
+ * write over it is judged in one of the known ways. */
+#include "base/check.h"
+#include "fuzz.h"
+#include "lock/fence.h"
+
+#define NONCE VIEW("0123456789abcdef0123456789abcdef")
+
+static void survives_the_round_trip(const struct fence *fence)
+{
+    struct buffer text = BUFFER_INIT(FENCE_BYTES_MAX);
+    struct fence again;
+    struct hf_error error;
+    check(fence_encode(fence, NONCE, &text));
+    check(fence_decode(buffer_view(&text), &again, &error) == HF_OK);
+    check(again.kind == fence->kind && fence_stamp_equal(&again.stamp, &fence->stamp));
+    if (fence->kind != FENCE_NONE)
+        check(again.size == fence->size && again.xxh3 == fence->xxh3);
+    check(view_equal(fence_text(&again), fence_text(fence)));
+    buffer_release(&text);
+}
+
+static enum hf_status judge(const struct fence *fence, const struct fence_stamp *writer,
+                            enum fence_outcome *ret_outcome)
+{
+    struct hf_error error;
+    enum hf_status status = fence_judge(fence, writer, ret_outcome, &error);
+    check(status == HF_OK || error.status == status);
+    return status;
+}
+
+/* A write knows itself, a lower token is refused, and a higher one goes over. */
+static void is_judged(const struct fence *fence)
+{
+    struct fence_stamp writer = fence->stamp;
+    enum fence_outcome outcome;
+    check(judge(fence, &writer, &outcome) == HF_OK);
+    if (fence->kind == FENCE_NONE) {
+        check(outcome == FENCE_WRITE);
+        return;
+    }
+    check(outcome == FENCE_DONE);
+    writer.token--;
+    check(judge(fence, &writer, &outcome) == HF_FENCED);
+    if (writer.token > UINT64_MAX - 2)
+        return;
+    writer.token += 2;
+    check(judge(fence, &writer, &outcome) == HF_OK && outcome == FENCE_WRITE);
+    writer.table[0] = (char)(writer.table[0] == 'x' ? 'y' : 'x');
+    check(judge(fence, &writer, &outcome) == HF_MISMATCH);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fence fence;
+    struct hf_error error = { .why = "" };
+    enum hf_status status =
+        fence_decode((struct view){ (const char *)data, size }, &fence, &error);
+    if (status == HF_OK) {
+        survives_the_round_trip(&fence);
+        is_judged(&fence);
+    } else {
+        check(status == HF_MISMATCH || status == HF_CORRUPT || status == HF_UNSUPPORTED);
+        check(error.why[0] != '\0');
+    }
+    return 0;
+}

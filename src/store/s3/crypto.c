@@ -1,0 +1,128 @@
+#include "store/s3/crypto.h"
+
+#include "base/check.h"
+#include "store/s3/library.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define LIBRARY "libcrypto.so.3"
+
+struct functions {
+    const EVP_MD *(*sha256)(void);
+    const EVP_MD *(*md5)(void);
+    int (*digest)(const void *data, size_t size, unsigned char *md, unsigned int *md_size,
+                  const EVP_MD *type, ENGINE *engine);
+    unsigned char *(*hmac)(const EVP_MD *type, const void *key, int key_size,
+                           const unsigned char *data, size_t size, unsigned char *md,
+                           unsigned int *md_size);
+    int (*encode)(unsigned char *to, const unsigned char *from, int size);
+    EVP_MD_CTX *(*context_new)(void);
+    void (*context_free)(EVP_MD_CTX *context);
+    int (*begin)(EVP_MD_CTX *context, const EVP_MD *type, ENGINE *engine);
+    int (*add)(EVP_MD_CTX *context, const void *data, size_t size);
+    int (*end)(EVP_MD_CTX *context, unsigned char *md, unsigned int *md_size);
+};
+
+/* Set once, for the life of the process. */
+static struct functions *_Atomic functions;
+
+static bool find_all(void *library, struct functions *found)
+{
+    return library_find(library, "EVP_sha256", &found->sha256) &&
+           library_find(library, "EVP_md5", &found->md5) &&
+           library_find(library, "EVP_Digest", &found->digest) &&
+           library_find(library, "HMAC", &found->hmac) &&
+           library_find(library, "EVP_EncodeBlock", &found->encode) &&
+           library_find(library, "EVP_MD_CTX_new", &found->context_new) &&
+           library_find(library, "EVP_MD_CTX_free", &found->context_free) &&
+           library_find(library, "EVP_DigestInit_ex", &found->begin) &&
+           library_find(library, "EVP_DigestUpdate", &found->add) &&
+           library_find(library, "EVP_DigestFinal_ex", &found->end);
+}
+
+/* Of two threads that load at once, one is first; both find the same. */
+bool crypto_load(void)
+{
+    if (atomic_load_explicit(&functions, memory_order_acquire))
+        return true;
+    void *library = library_open(LIBRARY);
+    struct functions *found = malloc(sizeof *found), *nothing = NULL;
+    bool all = library && found && find_all(library, found);
+    if (!all || !atomic_compare_exchange_strong(&functions, &nothing, found))
+        free(found);
+    return all;
+}
+
+static const struct functions *real(void)
+{
+    check(crypto_load());
+    return atomic_load_explicit(&functions, memory_order_acquire);
+}
+
+/* libcrypto takes no NULL, whatever the size. */
+static const void *data_of(struct view bytes)
+{
+    return bytes.size > 0 ? bytes.data : "";
+}
+
+void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
+{
+    unsigned int size = 0;
+    check(
+        real()->digest(data_of(bytes), bytes.size, ret_digest, &size, real()->sha256(), NULL));
+    check(size == SHA256_SIZE);
+}
+
+bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
+{
+    unsigned int size = SHA256_SIZE;
+    return real()->hmac(real()->sha256(), data_of(key), (int)key.size, data_of(text), text.size,
+                        ret_digest, &size) != NULL;
+}
+
+bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    if (!real()->digest(data_of(bytes), bytes.size, digest, &size, real()->md5(), NULL) ||
+        size != MD5_SIZE)
+        return false;
+    memcpy(ret_digest, digest, MD5_SIZE);
+    return true;
+}
+
+void base64(struct view bytes, char *text)
+{
+    real()->encode((unsigned char *)text, data_of(bytes), (int)bytes.size);
+}
+
+/* ---- Piece by piece ------------------------------------------------------------------ */
+
+static EVP_MD_CTX *context_of(struct sha256_stream *stream)
+{
+    return (EVP_MD_CTX *)(void *)stream;
+}
+
+struct sha256_stream *sha256_begin(void)
+{
+    EVP_MD_CTX *context = real()->context_new();
+    if (context && real()->begin(context, real()->sha256(), NULL))
+        return (struct sha256_stream *)(void *)context;
+    real()->context_free(context);
+    return NULL;
+}
+
+bool sha256_add(struct sha256_stream *stream, struct view bytes)
+{
+    return real()->add(context_of(stream), data_of(bytes), bytes.size) == 1;
+}
+
+bool sha256_end(struct sha256_stream *stream, unsigned char ret_digest[SHA256_SIZE])
+{
+    bool good = !ret_digest || real()->end(context_of(stream), ret_digest, NULL) == 1;
+    real()->context_free(context_of(stream));
+    return good;
+}
