@@ -5,7 +5,8 @@
 #include "holdfast.h"
 #include "sim/world.h"
 
-/* What hf_lock_check would say on its node now, also when the node stands still. Leaves no trace. */
+/* What hf_lock_check would say on its node now, also when the node stands still; leaves no
+ * trace. */
 enum hf_status belief_of(struct world *world, struct hf_lock *lock);
 
 #endif

@@ -15,8 +15,8 @@
  *   - one who waits is overtaken by a later one that it conflicts with;
  *   - a release says OK of what was already over, or leaves it active;
  *   - at the end anything is active or in line, but of processes that crashed.
- * Where the world goes beyond what exclusion assumes, `exclusion` is false and the first two are not
- * judged. */
+ * Where the world goes beyond what exclusion assumes, `exclusion` is false and the first two are
+ * not judged. */
 #ifndef SIM_JUDGE_LOCK_H
 #define SIM_JUDGE_LOCK_H
 

@@ -312,7 +312,8 @@ static void hold_on(struct use *use)
     }
 }
 
-/* Who has lost it must have been told, at once. A machine that was suspended tells a little later. */
+/* Who has lost it must have been told, at once; on a machine that was suspended, a little
+ * later. */
 static void judge_notification(struct use *use)
 {
     struct env *env = use->process->env;

@@ -1,5 +1,5 @@
-/* workload_epochs.c: tables are damaged, emptied, replaced by another program's and deleted after the
- * epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see the
+/* workload_epochs.c: tables are damaged, emptied, replaced by another program's and deleted
+ * after the epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see the
  * damage, nobody is granted what another still believes to hold. */
 #include "base/check.h"
 #include "base/json.h"
@@ -77,8 +77,8 @@ static void raise_epoch(struct epochs *epochs)
     bucket_put(bucket, &put);
 }
 
-/* A file as older programs write them, with a lease of theirs that blocks nothing that is wanted here:
- * for want of a ttl it would do so for an hour. */
+/* A file as older programs write them, with a lease of theirs that blocks nothing that is wanted
+ * here: for want of a ttl it would do so for an hour. */
 static int write_foreign(struct epochs *epochs, char *body, size_t room)
 {
     bool active = epochs->serial % 2 == 0;

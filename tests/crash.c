@@ -53,6 +53,28 @@ static int make_file(const char *body, size_t size)
     return fd;
 }
 
+static struct view decide(void *argument, const struct etag *now, struct view body)
+{
+    (void)now;
+    (void)body;
+    return *(const struct view *)argument;
+}
+
+static enum hf_status do_change(struct store *store, const struct crash_step *step,
+                                const struct etag *known, struct hf_error *error)
+{
+    char *bytes = make_body(step->size, step->letter);
+    struct view body = { bytes, step->size };
+    struct change_call change = {
+        .key = view_of(step->key), .known = *known, .decide = decide, .argument = &body
+    };
+    enum hf_status status = store_change(store, &change);
+    check(status != HF_OK || change.wrote);
+    *error = change.error;
+    free(bytes);
+    return status;
+}
+
 static enum hf_status do_put(struct store *store, const struct crash_step *step,
                              const struct condition *condition, struct hf_error *error)
 {
@@ -80,6 +102,8 @@ static enum hf_status do_step(struct store *store, const struct crash_step *step
     enum hf_status status = store_get(store, &get);
     buffer_release(&body);
     struct condition condition = status == HF_OK ? if_match(&get.info.etag) : if_absent();
+    if (step->act == CRASH_CHANGE)
+        return do_change(store, step, &condition.etag, error);
     if (step->act != CRASH_DELETE)
         return do_put(store, step, &condition, error);
     struct delete_call call = { .key = view_of(step->key), .condition = condition };

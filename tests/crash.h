@@ -23,10 +23,10 @@
 
 #include <sys/types.h>
 
-enum crash_act { CRASH_PUT, CRASH_PUT_FILE, CRASH_DELETE };
+enum crash_act { CRASH_PUT, CRASH_PUT_FILE, CRASH_CHANGE, CRASH_DELETE };
 
-/* One call. A put of a key that is there is by its ETag, else if absent; a delete by its ETag.
- */
+/* One call. A put of a key that is there is by its ETag, else if absent; a delete by its ETag; a
+ * change knows the version that is there. */
 struct crash_step {
     enum crash_act act;
     const char *key;

@@ -35,6 +35,13 @@ static const struct crash_story shrink_and_delete = {
     .steps = { { CRASH_PUT, "a", 10, 'n' }, { CRASH_DELETE, "b", 0, 0 } },
 };
 
+static const struct crash_story change = {
+    .before = { { CRASH_PUT, "row", 2000, 'o' }, { CRASH_PUT, "large", LARGE, 'o' } },
+    .steps = { { CRASH_CHANGE, "row", 3000, 'n' },
+               { CRASH_CHANGE, "new", 500, 'n' },
+               { CRASH_CHANGE, "large", 10, 'n' } },
+};
+
 #define KILLED(story)                        \
     static void story##_killed(void **state) \
     {                                        \
@@ -54,12 +61,14 @@ KILLED(delete)
 KILLED(put_large)
 KILLED(put_file)
 KILLED(shrink_and_delete)
+KILLED(change)
 WITHOUT_POWER(put_first)
 WITHOUT_POWER(overwrite)
 WITHOUT_POWER(delete)
 WITHOUT_POWER(put_large)
 WITHOUT_POWER(put_file)
 WITHOUT_POWER(shrink_and_delete)
+WITHOUT_POWER(change)
 
 int main(void)
 {
@@ -78,6 +87,8 @@ int main(void)
         IT("a streamed put survives a power loss", put_file_without_power),
         IT("shrinking and deleting large objects survives a power loss",
            shrink_and_delete_without_power),
+        IT("a change that is killed anywhere leaves the old or the new object", change_killed),
+        IT("a change survives a power loss at any moment", change_without_power),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

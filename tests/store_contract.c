@@ -6,8 +6,9 @@
 
 const struct contract_row *contract_row(size_t index)
 {
-    const struct contract_rows *const tables[] = { &contract_basics, &contract_listings,
-                                                   &contract_streams, &contract_races };
+    const struct contract_rows *const tables[] = { &contract_basics, &contract_changes,
+                                                   &contract_listings, &contract_streams,
+                                                   &contract_races };
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         if (index < tables[i]->count)
             return &tables[i]->rows[index];

@@ -25,14 +25,14 @@ struct contract_row {
     void (*run)(struct contract *contract);
 };
 
-/* One table a file: basics, listings, streams, races. */
+/* One table a file: basics, changes, listings, streams, races. */
 struct contract_rows {
     const struct contract_row *rows;
     size_t count;
 };
 
-extern const struct contract_rows contract_basics, contract_listings, contract_streams,
-    contract_races;
+extern const struct contract_rows contract_basics, contract_changes, contract_listings,
+    contract_streams, contract_races;
 
 /* Every row of every table. Returns NULL behind the last. */
 const struct contract_row *contract_row(size_t index);

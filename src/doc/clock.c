@@ -27,7 +27,7 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
     struct clock_sample sample = {
         .taken = stamp->received,
         .offset_min_us = stamp->date.us - stamp->received.us,
-        .offset_max_us = stamp->date.us + 1000000 - stamp->sent.us,
+        .offset_max_us = stamp->date.us + CLOCK_DATE_GRAIN.us - stamp->sent.us,
     };
     env_mutex_lock(&clock->mutex);
     clock->samples[clock->sample_count++ % CLOCK_SAMPLES] = sample;
@@ -68,6 +68,7 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     evidence->wall = env_wall(clock->env);
     evidence->clock = view_of(clock->id);
     evidence->time_known = false;
+    evidence->grain = clock->kind == STORE_CLOCK_DATE ? CLOCK_DATE_GRAIN : SPAN_US(0);
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
         evidence->earliest.us = evidence->now.us;

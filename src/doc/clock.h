@@ -19,6 +19,9 @@
 /* Boot-time clocks of two machines, and so a sample, drift by no more than this. */
 #define CLOCK_DRIFT_PPM 200
 
+/* Dates are cut to the second. */
+#define CLOCK_DATE_GRAIN SPAN_S(1)
+
 /* The clock id of stores that tell their date. */
 #define CLOCK_ID_STORE "store"
 

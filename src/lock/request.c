@@ -165,6 +165,8 @@ struct mono_time validity_end(const struct validity *validity, const struct evid
 {
     if (!validity->by_store || !evidence->time_known)
         return validity->until;
-    struct span left = SPAN_US(validity->expires.us - evidence->latest.us);
+    /* Of one and the same clock, a later sample may allow a time that is up to a grain later. */
+    struct span left =
+        SPAN_US(validity->expires.us - evidence->latest.us + evidence->grain.us);
     return mono_earlier(validity->until, mono_add(evidence->now, left));
 }
