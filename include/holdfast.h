@@ -50,6 +50,8 @@
  *     long operations           60 s     20 s            less traffic, survives a slow minute
  *     batches                  300 s    100 s            is hardly ever interrupted
  *
+ * On stores on the network, which tell their time in whole seconds, take 5 s at least.
+ *
  * SCOPES say what is locked, as text:
  *
  *     deploy, named:deploy      a name: a-z 0-9 . _ - in segments between slashes
@@ -145,6 +147,7 @@ struct hf_error {
  * threads: calls that wait for one document share their requests. */
 struct hf_client;
 
+/* The most careful settings that any client of a table ever had stay with it. */
 struct hf_client_options {
     const char *ns;     /* the namespace of its locks; NULL: "default" */
     const char *holder; /* a label that others see; NULL: host name and process id */
@@ -188,13 +191,14 @@ enum hf_lock_event {
 struct hf_lock_options {
     int64_t ttl_ms;
     enum hf_mode mode;
-    uint32_t slots;      /* of HF_SLOTS: how many may hold at once; all must say the same */
-    bool no_renewal;     /* leave renewing to the caller (hf_lock_renew) */
-    int64_t poll_ms;     /* while waiting look this often; 0: by the kind of store */
-    int64_t once_per_ms; /* ALREADY if somebody completed it within this time; 0: never mind */
-    const char *output;  /* an object that the holder is going to write, or NULL */
-    uint32_t level;      /* of that output */
-    const char *note;    /* JSON to stand beside the lease, or NULL */
+    uint32_t slots;  /* of HF_SLOTS: how many may hold at once; all must say the same */
+    bool no_renewal; /* leave renewing to the caller (hf_lock_renew) */
+    int64_t poll_ms; /* while waiting look this often; 0: by the kind of store */
+    int64_t
+        once_per_ms; /* ALREADY if hf_lock_complete was called within this time; 0: never mind */
+    const char *output; /* an object that the holder is going to write, or NULL */
+    uint32_t level;     /* of that output */
+    const char *note;   /* JSON to stand beside the lease, or NULL */
 
     /* May be NULL. Called from a thread of the client, without any lock of the library held;
      * must not block, and may call what is marked "local" below, nothing else. */
@@ -223,14 +227,20 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
 
 #define HF_WAIT_FOREVER INT64_MAX
 
-/* Acquires, waiting in line for up to wait_ms; 0: only if it is free at once.
+/* Acquires, waiting in line for up to wait_ms; 0: only if it is free at once. Then a lease that
+ * can be ended only by watching it (of a machine that was booted anew since, on a local store)
+ * is never taken over by clients that do not live as long as its ttl: let them wait.
  *   OK       held
  *   HELD     wait_ms was 0, and it is not free (hf_lock_blocked tells which scopes)
  *   TIMEOUT  waited in vain, and left the line
  *   ALREADY  once_per_ms: it was done
  *   UNSURE   no answer; it is being given back
  *   LOST     granted, but too late to be of use; given back
- *   CANCELLED  hf_lock_cancel was called meanwhile */
+ *   CANCELLED  hf_lock_cancel was called meanwhile
+ *   EXPIRED, LOST  of a handle that holds a lease that is over: release it first
+ *   INVALID, MISMATCH  the table allows no such ttl, or others use another number of slots
+ *   UNAVAILABLE, DENIED, CORRUPT  the store's; TIMEOUT of a store that does not answer, too
+ * It may return up to a few seconds after wait_ms while the store does not answer. */
 HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
                                       struct hf_error *error);
 
@@ -279,8 +289,8 @@ HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT
                                    struct hf_error *error);
 
 /* A handle that holds the lease of that text, renewed by us: LOST when it is over. It can be
- * renewed, ended and used for fenced objects, and not acquired again. options->ttl_ms and
- * what else says what to ask for are not used. */
+ * renewed, ended and used for fenced objects, and not acquired again; hf_lock_detach leaves it
+ * to whoever gave it. options->ttl_ms and what else says what to ask for are not used. */
 HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                                     const struct hf_lock_options *options,
                                     struct hf_lock **ret_lock, struct hf_error *error);
@@ -304,8 +314,8 @@ HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *c
  *   EXPIRED   the lease is over (LOST: taken away)
  *   MISMATCH  the object is written under another lock, or is not a fenced one
  *   UNSURE    no answer; write it again with the same lock to be sure
- * Writes of one client count in the order of the calls; those of others with the same lease, which
- * was passed on as text, in any order. A file must not change meanwhile. */
+ * Writes of one client count in the order of the calls; those of others with the same lease,
+ * which was passed on as text, in any order. A file must not change meanwhile. */
 HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,
                                     size_t size, struct hf_error *error);
 HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,

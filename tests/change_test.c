@@ -1,72 +1,13 @@
-/* change_test.c: one object changed in one step by an `sqlite:` store, and documents that are
- * changed so: what the caller is shown, what is answered when it does not fit, when others wait
- * in the same transaction, and when the disk fails.
- *
- * The disk fails by two calls of SQLite to the system that come through here: its writes, which
- * find no room, and its sync of the log, after which a commit may or may not be there. */
-#include "sqlite_steps.h"
+/* change_test.c: one object changed in one step by an `sqlite:` store: what the caller is shown,
+ * what is answered when it does not fit, when others wait in the same transaction, and when the
+ * disk fails. */
+#include "change_kit.h"
 #include "store/fault.h"
-#include "store/observe.h"
-#include "tally.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <sqlite3.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* ---- The disk ------------------------------------------------------------------------ */
-
-static atomic_int syncs_to_fail, writes_to_fail, log_syncs;
-
-static bool take_one(atomic_int *count)
-{
-    int left = atomic_load(count);
-    while (left > 0)
-        if (atomic_compare_exchange_weak(count, &left, left - 1))
-            return true;
-    return false;
-}
-
-static bool is_log(int fd)
-{
-    char link[64], path[4200];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t size = readlink(link, path, sizeof path);
-    return size > 4 && memcmp(path + size - 4, "-wal", 4) == 0;
-}
-
-/* In the place of the C library's, which is how SQLite syncs. */
-__attribute__((visibility("default"))) int fdatasync(int fd)
-{
-    if (is_log(fd)) {
-        atomic_fetch_add(&log_syncs, 1);
-        if (take_one(&syncs_to_fail)) {
-            errno = EIO;
-            return -1;
-        }
-    }
-    return (int)syscall(SYS_fdatasync, fd);
-}
-
-static ssize_t write_or_fail(int fd, const void *bytes, size_t size, off_t offset)
-{
-    if (is_log(fd) && take_one(&writes_to_fail)) {
-        errno = ENOSPC;
-        return -1;
-    }
-    return pwrite(fd, bytes, size, offset);
-}
-
-static void stand_between(void)
-{
-    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
-    const char *name = vfs->xGetSystemCall(vfs, "pwrite64") ? "pwrite64" : "pwrite";
-    vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)write_or_fail);
-}
 
 /* ---- A change ------------------------------------------------------------------------ */
 
@@ -216,7 +157,7 @@ static void put_quietly(struct store *store, const char *key, bool quiet)
     assert_status(HF_OK, store_put(store, &call), &call.error);
 }
 
-static void delete(struct store *store, const char *key)
+static void delete (struct store *store, const char *key)
 {
     struct delete_call call = { .key = view_of(key) };
     assert_status(HF_OK, store_delete(store, &call), &call.error);
@@ -373,8 +314,8 @@ static void let_all_come(void)
     for (size_t i = 0; i < crowd.count; i++) {
         struct mate *mate = &crowd.mates[i];
         struct hf_error error;
-        assert_status(HF_OK,
-                      env_task_start(env_real(), run_mate, mate, &mate->task, &error), &error);
+        assert_status(HF_OK, env_task_start(env_real(), run_mate, mate, &mate->task, &error),
+                      &error);
         int slept = 0;
         for (int spin = 0; spin < 10000 && slept < 3; spin++) {
             int tid = atomic_load(&mate->tid);
@@ -578,15 +519,6 @@ static void an_unsynced_commit_is_unsure_for_who_wrote_alone(void **state)
     store_close(store);
 }
 
-/* Another process in the middle of a write. */
-static sqlite3 *keep_busy(const char *name)
-{
-    sqlite3 *other;
-    assert_int_equal(sqlite3_open(in_dir(name), &other), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    return other;
-}
-
 static void a_busy_database_is_unavailable_in_time(void **state)
 {
     (void)state;
@@ -606,40 +538,6 @@ static void a_busy_database_is_unavailable_in_time(void **state)
 }
 
 /* ---- Through the observer ------------------------------------------------------------ */
-
-struct seen {
-    unsigned kinds[CALL_KIND_COUNT];
-    unsigned conflicts, failed;
-    uint64_t bytes_sent, bytes_received;
-};
-
-static void see(void *argument, const struct observation *observation)
-{
-    struct seen *seen = argument;
-    seen->kinds[observation->kind]++;
-    seen->conflicts += observation->error->status == HF_CONFLICT;
-    seen->failed += observation->error->status != HF_OK;
-    seen->bytes_sent += observation->bytes_sent;
-    seen->bytes_received += observation->bytes_received;
-}
-
-static struct store *open_observed(struct seen *seen)
-{
-    struct store *store = NULL;
-    struct hf_error error;
-    const struct observer observer = { see, seen };
-    assert_status(HF_OK, store_observe(open_store("s"), observer, &store, &error), &error);
-    return store;
-}
-
-/* Since the last time. */
-static void assert_seen(struct seen *seen, unsigned gets, unsigned puts, unsigned failed)
-{
-    assert_int_equal(seen->kinds[CALL_GET], gets);
-    assert_int_equal(seen->kinds[CALL_PUT], puts);
-    assert_int_equal(seen->failed, failed);
-    *seen = (struct seen){ .conflicts = seen->conflicts };
-}
 
 static void a_change_is_told_as_what_others_would_have_asked(void **state)
 {
@@ -669,159 +567,6 @@ static void a_change_is_told_as_what_others_would_have_asked(void **state)
     assert_status(HF_UNSURE, change(store, &unsure, "k"), &unsure.call.error);
     assert_seen(&seen, 0, 1, 1);
     store_close(store);
-}
-
-/* ---- Documents ----------------------------------------------------------------------- */
-
-struct desk {
-    struct seen seen;
-    struct store *store;
-    struct doc_clock clock;
-    struct doc *doc;
-};
-
-static void desk_open(struct desk *desk)
-{
-    struct hf_error error;
-    *desk = (struct desk){ .seen = { .conflicts = 0 } };
-    desk->store = open_observed(&desk->seen);
-    clock_init(&desk->clock, desk->store);
-    assert_status(HF_OK,
-                  doc_new(desk->store, &desk->clock, VIEW("tally"), &tally_type, NULL,
-                          &desk->doc, &error),
-                  &error);
-}
-
-static void desk_close(struct desk *desk)
-{
-    doc_free(desk->doc);
-    clock_release(&desk->clock);
-    store_close(desk->store);
-}
-
-/* Raises counter 0 to `number`, and asserts that this is what it is then. */
-static struct raise raise_to(struct desk *desk, uint64_t number, size_t padding)
-{
-    struct raise raise = raise_of(env_real(), 0, number);
-    raise.padding = padding;
-    assert_status(HF_OK, doc_update(desk->doc, &raise.op), &raise.op.error);
-    struct seen seen = desk->seen;
-    assert_int_equal(tally_read(desk->store, VIEW("tally")).counts[0], number);
-    desk->seen = seen;
-    return raise;
-}
-
-static void a_document_needs_one_request(void **state)
-{
-    (void)state;
-    struct desk desk, other;
-    desk_open(&desk);
-    desk_open(&other);
-    raise_to(&desk, 1, 0);
-    desk.seen = (struct seen){ 0 };
-    assert_int_equal(raise_to(&desk, 2, 0).applied, 1);
-    assert_seen(&desk.seen, 0, 1, 0);
-    raise_to(&other, 3, 0);
-    assert_int_equal(raise_to(&desk, 4, 0).applied, 1);
-    assert_seen(&desk.seen, 1, 1, 0);
-    assert_int_equal(desk.seen.conflicts + other.seen.conflicts, 0);
-    desk_close(&other);
-    desk_close(&desk);
-}
-
-static void a_large_document_is_changed_by_get_and_put(void **state)
-{
-    (void)state;
-    struct desk desk, other;
-    desk_open(&desk);
-    raise_to(&desk, 1, 0);
-    raise_to(&desk, 2, LARGE);
-    assert_int_equal(count_files("s.objects"), 1);
-    desk.seen = (struct seen){ 0 };
-    assert_int_equal(raise_to(&desk, 3, LARGE).applied, 1);
-    assert_seen(&desk.seen, 0, 1, 0); /* it has learnt, and does not try in vain again */
-    desk_open(&other);
-    raise_to(&other, 4, LARGE);
-    raise_to(&desk, 5, LARGE);
-    raise_to(&desk, 6, 0);
-    assert_int_equal(count_files("s.objects"), 0);
-    desk.seen = (struct seen){ 0 };
-    raise_to(&other, 7, 0);
-    assert_int_equal(raise_to(&desk, 8, 0).applied, 1); /* small again: in one step */
-    assert_int_equal(desk.seen.conflicts, 0);
-    desk_close(&other);
-    desk_close(&desk);
-}
-
-static void a_document_copes_with_being_decided_twice(void **state)
-{
-    (void)state;
-    struct desk desk;
-    desk_open(&desk);
-    raise_to(&desk, 1, 0);
-    atomic_store(&writes_to_fail, 1);
-    struct raise raise = raise_to(&desk, 2, 0);
-    assert_int_equal(raise.applied, 2);
-    assert_int_equal(desk.seen.conflicts, 0);
-    desk.seen = (struct seen){ 0 };
-    raise_to(&desk, 3, 0);
-    assert_seen(&desk.seen, 0, 1, 0);
-    desk_close(&desk);
-}
-
-static void a_document_settles_what_was_unsure(void **state)
-{
-    (void)state;
-    struct desk desk;
-    desk_open(&desk);
-    raise_to(&desk, 1, 0);
-    atomic_store(&syncs_to_fail, 2);
-    struct raise raise = raise_to(&desk, 2, 0);
-    assert_true(raise.op.maybe_own && raise.applied == 3);
-    struct raise stuck = raise_of(env_real(), 0, 3);
-    stuck.op.deadline = mono_add(env_now(env_real()), SPAN_MS(100));
-    atomic_store(&syncs_to_fail, 1000000);
-    assert_status(HF_UNSURE, doc_update(desk.doc, &stuck.op), &stuck.op.error);
-    atomic_store(&syncs_to_fail, 0);
-    desk_close(&desk);
-    desk_open(&desk); /* now it may have happened, or not */
-    uint64_t now = tally_read(desk.store, VIEW("tally")).counts[0];
-    assert_true(now == 2 || now == 3);
-    raise_to(&desk, 3, 0);
-    raise_to(&desk, 4, 0);
-    desk_close(&desk);
-}
-
-static void a_busy_database_leaves_the_document_as_it_is(void **state)
-{
-    (void)state;
-    struct desk desk;
-    desk_open(&desk);
-    raise_to(&desk, 1, 0);
-    sqlite3 *other = keep_busy("s");
-    struct raise raise = raise_of(env_real(), 0, 2);
-    raise.op.deadline = mono_add(env_now(env_real()), SPAN_MS(100));
-    assert_status(HF_TIMEOUT, doc_update(desk.doc, &raise.op), &raise.op.error);
-    assert_int_equal(raise.applied, 0);
-    sqlite3_close(other);
-    desk.seen = (struct seen){ 0 };
-    raise_to(&desk, 2, 0);
-    assert_seen(&desk.seen, 0, 1, 0);
-    desk_close(&desk);
-}
-
-static void a_damaged_document_is_corrupt_and_not_unsure(void **state)
-{
-    (void)state;
-    struct desk desk;
-    desk_open(&desk);
-    raise_to(&desk, 1, 0);
-    put(desk.store, "tally", VIEW("by hand"));
-    struct raise raise = raise_of(env_real(), 0, 2);
-    assert_status(HF_CORRUPT, doc_update(desk.doc, &raise.op), &raise.op.error);
-    assert_true(raise.op.damaged && raise.applied == 0);
-    assert_holds(desk.store, "tally", VIEW("by hand"));
-    desk_close(&desk);
 }
 
 int main(void)
@@ -855,18 +600,7 @@ int main(void)
            a_busy_database_is_unavailable_in_time),
         IT("a change is told to an observer as the requests that it stands for",
            a_change_is_told_as_what_others_would_have_asked),
-        IT("a document is changed by one request, without conflicts",
-           a_document_needs_one_request),
-        IT("a document too large for a step is changed by get and put",
-           a_large_document_is_changed_by_get_and_put),
-        IT("a document copes with being decided twice",
-           a_document_copes_with_being_decided_twice),
-        IT("a document settles what was unsure", a_document_settles_what_was_unsure),
-        IT("a busy database leaves a document as it is, ready for the next time",
-           a_busy_database_leaves_the_document_as_it_is),
-        IT("a damaged document is corrupt, not unsure",
-           a_damaged_document_is_corrupt_and_not_unsure),
     };
-    stand_between();
+    disk_stand_between();
     return sqlite_steps_run(tests, sizeof tests / sizeof tests[0]);
 }

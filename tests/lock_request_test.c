@@ -88,12 +88,12 @@ static void waiting(struct scene *scene)
 static void held_by_the_dead(struct scene *scene)
 {
     struct hf_client_options careless = HF_CLIENT_OPTIONS;
-    careless.skew_tolerance_ms = world_is_local() ? 0 : 1000;
+    careless.skew_tolerance_ms = world_is_local() ? 0 : 2000;
     scene->third_open = true;
     peer_open(&scene->third, &scene->pair->world, &careless);
     scene->other = lock_held(&scene->third, "deploy", 200);
     way_shut(&scene->third.way, "", LOSE);
-    pass_ms(world_is_local() ? 400 : 4000);
+    pass_ms(world_is_local() ? 400 : 5000);
     peer_close(&scene->pair->one);
     peer_open(&scene->pair->one, &scene->pair->world, &careless);
     new_lock(scene);

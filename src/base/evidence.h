@@ -19,7 +19,6 @@ struct evidence {
     struct mono_time now; /* t0 of this attempt, on our own boot-time clock */
     bool time_known;
     struct store_time earliest, latest; /* what the store's clock can be at `now` */
-    struct span grain;                  /* the steps in which the store tells its time */
     struct view clock;                  /* which clock that is; empty when unknown */
     struct wall_time wall;              /* for display */
     struct view nonce;                  /* of this attempt, fresh */

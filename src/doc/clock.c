@@ -39,26 +39,50 @@ static size_t kept(const struct doc_clock *clock)
     return clock->sample_count < CLOCK_SAMPLES ? clock->sample_count : CLOCK_SAMPLES;
 }
 
-/* The widest interval that the samples allow, each widened by what it may have drifted since.
- */
+struct offsets {
+    int64_t min_us, max_us;
+};
+
+/* What a sample allows by now, widened by what it may have drifted since. */
+static struct offsets offsets_now(const struct clock_sample *sample, struct mono_time now)
+{
+    int64_t age_us = mono_since(now, sample->taken).us;
+    int64_t drift_us = age_us > 0 ? age_us / 1000000 * CLOCK_DRIFT_PPM + CLOCK_DRIFT_PPM : 0;
+    return (struct offsets){ sample->offset_min_us - drift_us,
+                             sample->offset_max_us + drift_us };
+}
+
+static bool is_wide(const struct clock_sample *sample)
+{
+    return sample->offset_max_us - sample->offset_min_us > CLOCK_SAMPLE_WIDE.us;
+}
+
+static void widen(struct offsets *all, struct offsets more)
+{
+    all->min_us = more.min_us < all->min_us ? more.min_us : all->min_us;
+    all->max_us = more.max_us > all->max_us ? more.max_us : all->max_us;
+}
+
+/* The widest interval that the samples allow. A wide one, of a request that took long, says little:
+ * it counts only where there are no others, or where it contradicts them. */
 static void interval_locked(const struct doc_clock *clock, struct mono_time now,
                             struct evidence *evidence)
 {
-    int64_t min_us = INT64_MAX, max_us = INT64_MIN;
+    struct offsets all = { INT64_MAX, INT64_MIN };
+    for (size_t i = 0; i < kept(clock); i++)
+        if (!is_wide(&clock->samples[i]))
+            widen(&all, offsets_now(&clock->samples[i], now));
+    bool none = all.max_us < all.min_us;
     for (size_t i = 0; i < kept(clock); i++) {
-        const struct clock_sample *sample = &clock->samples[i];
-        int64_t age_us = mono_since(now, sample->taken).us;
-        int64_t drift_us =
-            age_us > 0 ? age_us / 1000000 * CLOCK_DRIFT_PPM + CLOCK_DRIFT_PPM : 0;
-        if (sample->offset_min_us - drift_us < min_us)
-            min_us = sample->offset_min_us - drift_us;
-        if (sample->offset_max_us + drift_us > max_us)
-            max_us = sample->offset_max_us + drift_us;
+        struct offsets wide = offsets_now(&clock->samples[i], now);
+        if (is_wide(&clock->samples[i]) &&
+            (none || wide.min_us > all.max_us || wide.max_us < all.min_us))
+            widen(&all, wide);
     }
     evidence->time_known = clock->sample_count > 0;
     if (evidence->time_known) {
-        evidence->earliest.us = now.us + min_us;
-        evidence->latest.us = now.us + max_us;
+        evidence->earliest.us = now.us + all.min_us;
+        evidence->latest.us = now.us + all.max_us;
     }
 }
 
@@ -68,7 +92,6 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     evidence->wall = env_wall(clock->env);
     evidence->clock = view_of(clock->id);
     evidence->time_known = false;
-    evidence->grain = clock->kind == STORE_CLOCK_DATE ? CLOCK_DATE_GRAIN : SPAN_US(0);
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
         evidence->earliest.us = evidence->now.us;

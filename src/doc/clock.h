@@ -16,6 +16,9 @@
 
 #define CLOCK_SAMPLES 16
 
+/* A sample that is wider than this is of a request that took long. */
+#define CLOCK_SAMPLE_WIDE SPAN_S(3)
+
 /* Boot-time clocks of two machines, and so a sample, drift by no more than this. */
 #define CLOCK_DRIFT_PPM 200
 

@@ -253,16 +253,12 @@ static bool may_still_land(const struct doc *doc, const struct doc_op *op)
     return op->unsure && etag_equal(&op->unsure_base, &doc->etag);
 }
 
-/* What the body, which is known to have been in the store, shows of earlier attempts after the
- * operations were applied to it. One that finds itself there is not certain before that is told: a
- * batch-mate may have done what it found. */
-static void settle_all(const struct doc *doc, struct batch *batch)
+/* What the body shows of earlier attempts, after the operation was applied to it. One that finds
+ * itself there is not certain before that is told: a batch-mate may have done what it found. */
+static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        struct doc_op *op = batch->ops[i];
-        bool found = op->error.status == HF_OK && !op->changed;
-        op->unsure = may_still_land(doc, op) || (op->unsure && found);
-    }
+    bool found = status == HF_OK && !op->changed;
+    op->unsure = may_still_land(doc, op) || (op->unsure && found);
 }
 
 struct attempt {
@@ -289,6 +285,7 @@ static void apply_all(struct doc *doc, struct batch *batch, struct attempt *atte
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
+        settle_op(doc, op, status);
         attempt->any_write =
             attempt->any_write || op->changed || op->settle || may_still_land(doc, op);
     }
@@ -400,7 +397,7 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
         struct doc_op *op = batch->ops[i];
         if (op->changed) {
             op->unsure = true;
-            op->maybe_own = op->maybe_own || status == HF_UNSURE;
+            op->maybe_own = true;
             op->unsure_base = doc->etag;
         }
     }
@@ -545,7 +542,6 @@ static void make_attempt(struct doc *doc, struct batch *batch)
     struct attempt attempt;
     begin_attempt(doc, &attempt);
     apply_all(doc, batch, &attempt);
-    settle_all(doc, batch);
     if (!attempt.any_write) {
         doc->doubted = !fresh;
         if (fresh)
@@ -753,6 +749,8 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
     enum hf_status status = load(doc, deadline, error);
+    if (status == HF_CONFLICT) /* it changed while it was read */
+        status = load(doc, deadline, error);
     if (status == HF_OK) {
         struct evidence evidence = { .nonce = VIEW("") };
         clock_evidence(doc->clock, &evidence);

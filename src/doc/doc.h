@@ -68,7 +68,7 @@ struct doc_op {
 
     /* Answered. */
     bool changed;
-    bool maybe_own; /* a write of it had no answer: what it found may be its own doing */
+    bool maybe_own; /* a write of it was not told as done: what it found may be its own doing */
     bool damaged;   /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
     struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */

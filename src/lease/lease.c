@@ -597,7 +597,7 @@ void lease_free(struct lease *lease)
 bool lease_unchanged(const struct lease *a, const struct lease *b)
 {
     return view_equal(a->id, b->id) && a->renewals == b->renewals && a->token == b->token &&
-           view_equal(a->nonce, b->nonce) && a->status == b->status;
+           view_equal(a->nonce, b->nonce);
 }
 
 bool leases_conflict(const struct lease *a, const struct lease *b)

@@ -123,7 +123,8 @@ enum hf_status wanted_new(const struct lease *fields, struct lease **ret_wanted,
 struct lease *lease_share(struct lease *lease);
 void lease_free(struct lease *lease);
 
-/* True when nobody has touched it between the two: same grant, same renewals. */
+/* True when its holder has not touched it between the two: same grant, same renewals. Its
+ * status says nothing of that: a body that was changed and not written may have it over. */
 bool lease_unchanged(const struct lease *a, const struct lease *b);
 
 /* Whether two of these could not be held at once, slots left aside. */

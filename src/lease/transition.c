@@ -350,7 +350,7 @@ static enum hf_status check_once_per(const struct lease_table *table, struct tab
         char ago[SPAN_TEXT_MAX];
         if (ago_us < op->once_per.us)
             return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s",
-                             span_text(SPAN_S(ago_us / 1000000), ago),
+                             span_text(SPAN_S(ago_us > 0 ? ago_us / 1000000 : 0), ago),
                              VIEW_ARGS(view_first(lease->holder, 60)));
     }
     return HF_OK;

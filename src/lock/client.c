@@ -80,6 +80,7 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
              options->holder ? options->holder : client->session);
     env_mutex_init(client->env, &client->shared.mutex);
     keeper_init(&client->keeper, client->env);
+    tidier_init(&client->tidier, client->env);
     fence_shelf_init(&client->fences, client->env);
     *ret_client = client;
     return error_clear(error);
@@ -97,6 +98,7 @@ void hf_client_close(struct hf_client *client)
     if (!client)
         return;
     keeper_release(client);
+    tidier_release(client);
     while (client->shared.idle) {
         struct place *place = client->shared.idle;
         client->shared.idle = place->idle_next;

@@ -11,6 +11,7 @@
 #include "lock/keeper.h"
 #include "lock/room.h"
 #include "lock/tables.h"
+#include "lock/tidier.h"
 
 /* A request is given this long when nobody says how long: then it is told as without answer. */
 #define REQUEST_TIME SPAN_S(10)
@@ -44,6 +45,7 @@ struct hf_client {
         uint64_t last_id;
     } shared;
     struct keeper keeper;
+    struct tidier tidier;
     struct fence_shelf fences;
 };
 
@@ -93,6 +95,7 @@ struct validity {
     struct mono_time until;
     bool by_store;
     struct store_time expires;
+    struct span grace; /* by so much our latest store time may be past it */
 };
 struct validity request_validity(const struct request *request);
 

@@ -169,10 +169,11 @@ static void write_stamp(const struct fence *fence, struct buffer *text)
     const struct fence_stamp *stamp = &fence->stamp;
     buffer_append(text, VIEW(", \"table\": "));
     json_write_string(text, view_of(stamp->table));
+    buffer_print(text, ", \"token\": %" PRIu64 ", \"session\": ", stamp->token);
+    json_write_string(text, view_of(stamp->session));
     buffer_print(text,
-                 ", \"token\": %" PRIu64 ", \"session\": \"%s\", \"seq\": %" PRIu64
-                 ", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"",
-                 stamp->token, stamp->session, stamp->seq, fence->size, fence->xxh3);
+                 ", \"seq\": %" PRIu64 ", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"",
+                 stamp->seq, fence->size, fence->xxh3);
 }
 
 bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *text)

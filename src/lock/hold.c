@@ -2,6 +2,7 @@
 #include "lock/handle.h"
 
 #include "base/check.h"
+#include "base/layout.h"
 #include "base/parse.h"
 
 #include <inttypes.h>
@@ -106,7 +107,9 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
         place_ask(lock->place, requests, 1);
         status = request.op.error.status;
         env_mutex_lock(&client->keeper.mutex);
-        if (status == HF_OK) {
+        if (lock->gone != HF_OK) {
+            status = lock->gone; /* told meanwhile, and never revived */
+        } else if (status == HF_OK) {
             struct validity validity = request_validity(&request);
             lock_renewed_locked(lock, &validity);
         } else if (status == HF_LOST || status == HF_MISMATCH) {
@@ -145,8 +148,7 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     request.table.note = note;
     enum hf_status status = place_ask(lock->place, requests, 1);
     if (!is_settled(status)) {
-        keeper_tie_up(place_share(lock->place), kind, request.table.id, lock->token, note,
-                      lock->ttl);
+        tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
         error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");
     } else if (status == HF_OK && request.table.already &&
                (over || request.taken || !request.op.maybe_own)) {
@@ -223,8 +225,16 @@ struct lease_name {
     struct view key;
 };
 
-static enum hf_status parse_lease(const char *text, struct lease_name *ret_name,
-                                  struct hf_error *error)
+/* Tables of another namespace have tokens of another epoch, which a client of that one knows. */
+static bool is_of_namespace(const struct hf_client *client, struct view key)
+{
+    struct view rest = key;
+    return view_equal(key, VIEW(LAYOUT_CHUNK_LEASES)) ||
+           view_equal(view_cut(&rest, '/'), view_of(client->space.ns));
+}
+
+static enum hf_status parse_lease(const struct hf_client *client, const char *text,
+                                  struct lease_name *ret_name, struct hf_error *error)
 {
     struct view all = view_of(text);
     size_t first = view_find(all, ':');
@@ -237,6 +247,9 @@ static enum hf_status parse_lease(const char *text, struct lease_name *ret_name,
         parse_u64(view_first(all, first), UINT64_MAX, &token, NULL) != HF_OK)
         return error_set(error, HF_INVALID, "a lease is written as TOKEN:ID:TABLE, not '%.80s'",
                          text);
+    if (!is_of_namespace(client, key))
+        return error_set(error, HF_MISMATCH, "it is a lease of another namespace than %s",
+                         client->space.ns);
     *ret_name = (struct lease_name){ token, id, key };
     return HF_OK;
 }
@@ -279,7 +292,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
     struct place *place;
     struct hf_lock *lock;
     used.output = used.note = NULL;
-    enum hf_status status = parse_lease(text, &name, error);
+    enum hf_status status = parse_lease(client, text, &name, error);
     if (status == HF_OK && (!used.no_renewal || used.notify))
         status = keeper_start(client, error);
     if (status == HF_OK)
@@ -305,7 +318,7 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
     struct lease_name name;
     struct place *place;
     struct request request, *requests[] = { &request };
-    enum hf_status status = parse_lease(text, &name, error);
+    enum hf_status status = parse_lease(client, text, &name, error);
     if (status == HF_OK)
         status = place_take(client, name.key, &place, error);
     if (status != HF_OK)
@@ -313,8 +326,8 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
     request_init(&request, place, TABLE_BREAK, (struct mono_time){ 0 });
     request.table.id = name.id;
     request.table.token = name.token;
-    request.table.by = view_of(by);
-    request.table.note = view_of(reason);
+    request.table.by = view_of(by ? by : "");
+    request.table.note = view_of(reason ? reason : "");
     status = place_ask(place, requests, 1);
     if (status == HF_MISMATCH)
         status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");

@@ -5,23 +5,11 @@
 
 #include <stdlib.h>
 
-/* Loose ends are tried again after this long, and closing a client waits no longer than that. */
-#define TIE_UP_AGAIN SPAN_S(1)
-#define CLOSE_TIME   SPAN_S(5)
-
-/* Something to end whose request had no answer. */
-struct loose_end {
-    struct loose_end *next;
-    struct place *place;
-    enum table_op_kind kind;
-    char id[LEASE_ID_MAX + 1];
-    uint64_t token;
-    struct mono_time try_at;
-    struct mono_time give_up_at; /* nobody can mistake it for held any more */
-    bool busy;
-    size_t note_size;
-    char note[];
-};
+/* A renewal is given a part of the ttl, in these bounds, then tried again: so that nobody waits for
+ * one that hangs, neither another table's nor whoever ends the lease. */
+#define RENEWAL_TIME_PART 6
+#define RENEWAL_TIME_MIN  SPAN_MS(500)
+#define RENEWAL_TIME_MAX  SPAN_S(5)
 
 void keeper_init(struct keeper *keeper, struct env *env)
 {
@@ -104,6 +92,8 @@ static bool news_locked(struct hf_lock *lock, const struct evidence *evidence,
         return true;
     }
     *next = mono_earlier(*next, lock->in_danger ? end : mono_earlier(end, lock->danger_at));
+    if (lock->validity.by_store) /* what is known of the store's clock may change meanwhile */
+        *next = mono_earlier(*next, mono_add(evidence->now, SPAN_US(lock->ttl.us / 12)));
     return false;
 }
 
@@ -153,6 +143,14 @@ static bool is_kept(const struct hf_lock *lock)
     return lock->gone == HF_OK && !lock->options.no_renewal;
 }
 
+static struct mono_time renewal_deadline(const struct hf_lock *lock, struct mono_time now)
+{
+    struct span part = SPAN_US(lock->ttl.us / RENEWAL_TIME_PART);
+    part =
+        part.us < RENEWAL_TIME_MIN.us ? RENEWAL_TIME_MIN : span_smaller(part, RENEWAL_TIME_MAX);
+    return mono_earlier(lock->validity.until, mono_add(now, part));
+}
+
 /* Those that are due, or those that are not. */
 static void collect_locked(struct hf_client *client, struct place *place, bool due,
                            struct renewal *renewal)
@@ -165,7 +163,7 @@ static void collect_locked(struct hf_client *client, struct place *place, bool d
         struct request *request = malloc(sizeof *request);
         if (!request)
             break;
-        request_init(request, place, TABLE_RENEW, lock->validity.until);
+        request_init(request, place, TABLE_RENEW, renewal_deadline(lock, now));
         request->table.id = view_of(lock->id);
         request->table.token = lock->token;
         lock->pins++;
@@ -220,81 +218,6 @@ static void renew_locked(struct hf_client *client, struct place *place)
     env_cond_broadcast(&keeper->changed);
 }
 
-/* ---- Loose ends ---------------------------------------------------------------------- */
-
-static void drop_locked(struct keeper *keeper, struct loose_end *loose)
-{
-    struct loose_end **at = &keeper->loose;
-    while (*at != loose)
-        at = &(*at)->next;
-    *at = loose->next;
-    keeper->loose_count--;
-}
-
-static void tie_up_locked(struct hf_client *client, struct loose_end *loose)
-{
-    struct keeper *keeper = &client->keeper;
-    loose->busy = true;
-    struct mono_time now = env_now(client->env);
-    env_mutex_unlock(&keeper->mutex);
-    struct request request, *requests[] = { &request };
-    request_init(&request, loose->place, loose->kind, mono_add(now, CLOSE_TIME));
-    request.op.settle = true;
-    request.table.id = view_of(loose->id);
-    request.table.token = loose->token;
-    request.table.note = (struct view){ loose->note, loose->note_size };
-    enum hf_status status = place_ask(loose->place, requests, 1);
-    bool settled = status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
-    now = env_now(client->env);
-    struct place *place = loose->place;
-    env_mutex_lock(&keeper->mutex);
-    loose->busy = false;
-    loose->try_at = mono_add(now, TIE_UP_AGAIN);
-    bool over = settled || !mono_before(now, loose->give_up_at);
-    if (over)
-        drop_locked(keeper, loose);
-    env_mutex_unlock(&keeper->mutex);
-    if (over) {
-        free(loose);
-        place_drop(place);
-    }
-    env_mutex_lock(&keeper->mutex);
-}
-
-void keeper_tie_up(struct place *place, enum table_op_kind kind, struct view id, uint64_t token,
-                   struct view note, struct span ttl)
-{
-    struct hf_client *client = place->client;
-    struct keeper *keeper = &client->keeper;
-    struct hf_error error;
-    struct loose_end *loose = malloc(sizeof *loose + note.size);
-    bool kept = loose && keeper_start(client, &error) == HF_OK;
-    env_mutex_lock(&keeper->mutex);
-    kept = kept && keeper->loose_count < LOOSE_ENDS_MAX;
-    if (kept) {
-        struct mono_time now = env_now(client->env);
-        *loose = (struct loose_end){ .next = keeper->loose,
-                                     .place = place,
-                                     .kind = kind,
-                                     .token = token,
-                                     .try_at = now,
-                                     .give_up_at = mono_add(now, ttl),
-                                     .note_size = note.size };
-        check(id.size <= LEASE_ID_MAX);
-        memcpy(loose->id, id.data, id.size);
-        if (note.size > 0)
-            memcpy(loose->note, note.data, note.size);
-        keeper->loose = loose;
-        keeper->loose_count++;
-        env_cond_broadcast(&keeper->changed);
-    }
-    env_mutex_unlock(&keeper->mutex);
-    if (!kept) { /* then it ends by itself, when its time is over */
-        free(loose);
-        place_drop(place);
-    }
-}
-
 /* ---- The renewers -------------------------------------------------------------------- */
 
 /* The lock whose table is to be renewed next, or NULL. */
@@ -308,45 +231,18 @@ static struct hf_lock *first_due_locked(const struct keeper *keeper)
     return first;
 }
 
-static struct loose_end *first_loose_locked(const struct keeper *keeper)
-{
-    struct loose_end *first = NULL;
-    for (struct loose_end *loose = keeper->loose; loose; loose = loose->next)
-        if (!loose->busy && (!first || mono_before(loose->try_at, first->try_at)))
-            first = loose;
-    return first;
-}
-
-/* While stopping only loose ends are left to do, for a while. */
-static bool go_on_locked(const struct keeper *keeper, struct mono_time now)
-{
-    return !keeper->stopping || (keeper->loose && mono_before(now, keeper->stop_at));
-}
-
-static void renew_and_tie_up(void *argument)
+static void renew_on(void *argument)
 {
     struct hf_client *client = argument;
     struct keeper *keeper = &client->keeper;
     env_mutex_lock(&keeper->mutex);
-    struct mono_time now = env_now(client->env);
-    for (; go_on_locked(keeper, now); now = env_now(client->env)) {
-        struct hf_lock *lock = keeper->stopping ? NULL : first_due_locked(keeper);
-        struct loose_end *loose = first_loose_locked(keeper);
-        struct mono_time next =
-            keeper->stopping ? keeper->stop_at : (struct mono_time){ MOMENT_FAR };
-        if (lock && !mono_before(now, lock->renew_at)) {
+    while (!keeper->stopping) {
+        struct hf_lock *lock = first_due_locked(keeper);
+        struct mono_time next = lock ? lock->renew_at : (struct mono_time){ MOMENT_FAR };
+        if (mono_before(env_now(client->env), next))
+            env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
+        else
             renew_locked(client, lock->place);
-            continue;
-        }
-        if (loose && !mono_before(now, loose->try_at)) {
-            tie_up_locked(client, loose);
-            continue;
-        }
-        if (lock)
-            next = mono_earlier(next, lock->renew_at);
-        if (loose)
-            next = mono_earlier(next, loose->try_at);
-        env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
     }
     env_mutex_unlock(&keeper->mutex);
 }
@@ -363,7 +259,7 @@ static void start_renewer_locked(struct hf_client *client, struct mono_time *nex
     struct mono_time late = mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12));
     if (mono_before(env_now(client->env), late))
         *next = mono_earlier(*next, late);
-    else if (env_task_start(client->env, renew_and_tie_up, client,
+    else if (env_task_start(client->env, renew_on, client,
                             &keeper->renewers[keeper->renewer_count], &error) == HF_OK)
         keeper->renewer_count++;
 }
@@ -376,8 +272,7 @@ enum hf_status keeper_start(struct hf_client *client, struct hf_error *error)
     if (!keeper->watcher)
         status = env_task_start(client->env, watch, client, &keeper->watcher, error);
     if (status == HF_OK && keeper->renewer_count == 0) {
-        status =
-            env_task_start(client->env, renew_and_tie_up, client, &keeper->renewers[0], error);
+        status = env_task_start(client->env, renew_on, client, &keeper->renewers[0], error);
         keeper->renewer_count = status == HF_OK ? 1 : 0;
     }
     env_mutex_unlock(&keeper->mutex);
@@ -390,19 +285,12 @@ void keeper_release(struct hf_client *client)
     env_mutex_lock(&keeper->mutex);
     check(!keeper->first);
     keeper->stopping = true;
-    keeper->stop_at = mono_add(env_now(client->env), CLOSE_TIME);
     env_cond_broadcast(&keeper->changed);
     env_mutex_unlock(&keeper->mutex);
     if (keeper->watcher)
         env_task_join(client->env, keeper->watcher);
     for (size_t i = 0; i < keeper->renewer_count; i++)
         env_task_join(client->env, keeper->renewers[i]);
-    while (keeper->loose) {
-        struct loose_end *loose = keeper->loose;
-        keeper->loose = loose->next;
-        place_drop(loose->place);
-        free(loose);
-    }
     env_cond_release(&keeper->unpinned);
     env_cond_release(&keeper->changed);
     env_mutex_release(&keeper->mutex);

@@ -169,10 +169,10 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
 }
 
 /* Leaves the end of it to the keeper: nobody knows what the table says. */
-static void tie_up(struct hf_lock *lock)
+static void give_back(struct hf_lock *lock)
 {
     struct span time = lock->ttl.us > LINE_TIME.us ? lock->ttl : LINE_TIME;
-    keeper_tie_up(place_share(lock->place), TABLE_CANCEL, view_of(lock->id), 0, VIEW(""), time);
+    tie_up(place_share(lock->place), TABLE_CANCEL, view_of(lock->id), 0, VIEW(""), time);
 }
 
 static enum hf_status become_held(struct hf_lock *lock, const struct request *request,
@@ -196,7 +196,7 @@ static enum hf_status become_held(struct hf_lock *lock, const struct request *re
     env_mutex_unlock(&keeper->mutex);
     if (valid)
         return error_clear(error);
-    tie_up(lock);
+    give_back(lock);
     return error_set(error, HF_LOST, "it was granted too late to be of use, and is given back");
 }
 
@@ -210,7 +210,7 @@ static enum hf_status take_answer(struct hf_lock *lock, struct request *request,
     if (status == HF_OK)
         return error_set(error, HF_HELD, "in line behind %zu", request->table.position);
     if (status == HF_UNSURE)
-        tie_up(lock);
+        give_back(lock);
     if (error)
         *error = request->op.error;
     return status;
@@ -277,18 +277,23 @@ static enum hf_status ask_once(struct hf_lock *lock, struct hf_error *error)
     return ask(lock, /* wait */ false, (struct mono_time){ 0 }, error);
 }
 
+/* How long one request may take of one who waits until the deadline. */
+static struct mono_time request_deadline(const struct hf_lock *lock, struct mono_time deadline)
+{
+    struct mono_time now = env_now(lock->client->env);
+    struct mono_time least = mono_add(now, ASK_TIME_MIN), most = mono_add(now, REQUEST_TIME);
+    return mono_before(deadline, least) ? least : mono_earlier(deadline, most);
+}
+
 /* Asks, or stands in line: HELD, with a seat. */
 static enum hf_status ask_in_line(struct hf_lock *lock, struct mono_time deadline,
                                   struct hf_error *error)
 {
-    struct mono_time now = env_now(lock->client->env);
-    struct mono_time least = mono_add(now, ASK_TIME_MIN), most = mono_add(now, REQUEST_TIME);
-    deadline = mono_before(deadline, least) ? least : mono_earlier(deadline, most);
     new_id(lock);
     enum hf_status status = room_enter(lock->place, &lock->seat, error);
     if (status != HF_OK)
         return status;
-    status = ask(lock, /* wait */ true, deadline, error);
+    status = ask(lock, /* wait */ true, request_deadline(lock, deadline), error);
     if (status == HF_HELD) {
         room_queued(lock->place, &lock->seat);
         set_state(lock, LOCK_WAITING);
@@ -312,23 +317,23 @@ static bool is_answer(enum hf_status status)
 }
 
 /* Takes its turn. HELD: it was not our turn after all. LOST: no longer in line, and no seat. */
-static enum hf_status claim(struct hf_lock *lock, struct hf_error *error)
+static enum hf_status claim(struct hf_lock *lock, struct mono_time deadline,
+                            struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    request_init(&request, lock->place, TABLE_CLAIM, (struct mono_time){ 0 });
+    room_wait_on(lock->place, &lock->seat); /* first: what is seen from now on is news */
+    request_init(&request, lock->place, TABLE_CLAIM, request_deadline(lock, deadline));
     request.table.id = view_of(lock->id);
     request.table.once_per = SPAN_MS(lock->options.once_per_ms);
     place_ask(lock->place, requests, 1);
     enum hf_status status = request.op.error.status;
     bool not_done = status == HF_TIMEOUT || status == HF_UNAVAILABLE;
-    if (status == HF_HELD || not_done)
-        room_wait_on(lock->place, &lock->seat);
-    else
+    if (status != HF_HELD && !not_done)
         give_up_seat(lock);
     if (not_done) /* the table still has us in line */
         return error_set(error, HF_HELD, "in line; the store does not answer");
     if (!is_answer(status)) /* so it has, and nobody will come */
-        tie_up(lock);
+        give_back(lock);
     return take_answer(lock, &request, error);
 }
 
@@ -337,10 +342,11 @@ static enum hf_status leave_line(struct hf_lock *lock, enum hf_status why, const
 {
     struct request request, *requests[] = { &request };
     give_up_seat(lock);
-    request_init(&request, lock->place, TABLE_CANCEL, (struct mono_time){ 0 });
+    request_init(&request, lock->place, TABLE_CANCEL,
+                 request_deadline(lock, (struct mono_time){ 0 }));
     request.table.id = view_of(lock->id);
     if (place_ask(lock->place, requests, 1) != HF_OK)
-        tie_up(lock);
+        give_back(lock);
     return error_set(error, why, "%s", words);
 }
 
@@ -352,7 +358,7 @@ static enum hf_status go_on(struct hf_lock *lock, enum room_news news,
     switch (news) {
     case ROOM_NOTHING: return error_set(error, HF_HELD, "in line");
     case ROOM_CANCELLED: return leave_line(lock, HF_CANCELLED, "the wait was cancelled", error);
-    case ROOM_TURN: status = claim(lock, error); break;
+    case ROOM_TURN: status = claim(lock, deadline, error); break;
     case ROOM_MISSING: give_up_seat(lock); break;
     }
     /* Who was too slow to take its turn stands in line again, at the end. */
@@ -398,11 +404,33 @@ static struct mono_time deadline_after(struct env *env, int64_t wait_ms)
     return far ? (struct mono_time){ MOMENT_FAR } : mono_add(now, SPAN_MS(wait_ms));
 }
 
+static bool is_cancelled(struct hf_lock *lock)
+{
+    env_mutex_lock(&lock->place->room.mutex);
+    bool cancelled = lock->seat.cancelled;
+    env_mutex_unlock(&lock->place->room.mutex);
+    return cancelled;
+}
+
+/* Asks until there is an answer: whoever wants to wait for the lock waits for the store, too. */
+static enum hf_status keep_asking(struct hf_lock *lock, struct mono_time deadline,
+                                  struct hf_error *error)
+{
+    enum hf_status status;
+    bool answered;
+    do {
+        status = ask_in_line(lock, deadline, error);
+        answered = status != HF_TIMEOUT && status != HF_UNAVAILABLE && status != HF_UNSURE;
+    } while (!answered && mono_before(env_now(lock->client->env), deadline) &&
+             !is_cancelled(lock));
+    return status;
+}
+
 /* Asks, and waits until the deadline. */
 static enum hf_status acquire(struct hf_lock *lock, struct mono_time deadline,
                               struct hf_error *error)
 {
-    enum hf_status status = ask_in_line(lock, deadline, error);
+    enum hf_status status = keep_asking(lock, deadline, error);
     while (status == HF_HELD) {
         enum room_news news = room_wait(lock->place, &lock->seat, deadline);
         if (news == ROOM_NOTHING && !mono_before(env_now(lock->client->env), deadline))
@@ -453,7 +481,7 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
     env_mutex_lock(&lock->calls);
     switch (state_of(lock)) {
     case LOCK_IDLE: status = error_set(error, HF_NOT_FOUND, "it does not stand in line"); break;
-    case LOCK_HELD: status = error_clear(error); break;
+    case LOCK_HELD: status = hf_lock_check(lock, error); break;
     case LOCK_WAITING:
     default:
         status = go_on(lock, room_glance(lock->place, &lock->seat),
@@ -487,7 +515,7 @@ static bool let_go(struct hf_lock *lock)
     struct hf_client *client = lock->client;
     if (state_of(lock) == LOCK_WAITING) {
         give_up_seat(lock);
-        tie_up(lock);
+        give_back(lock);
     }
     env_mutex_lock(&client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
@@ -502,7 +530,7 @@ void hf_lock_free(struct hf_lock *lock)
     if (!lock)
         return;
     if (let_go(lock))
-        tie_up(lock);
+        give_back(lock);
     free_handle(lock);
 }
 

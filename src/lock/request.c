@@ -79,8 +79,8 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     request->settings = table->settings;
     if (status == HF_OK && request->table.outcome == TABLE_GRANTED)
         note_granted(request, table);
-    /* Said as a refusal, so that it is not believed of a body that we had: it may be our turn by
-     * now. */
+    /* Said as a refusal, so that it is not believed of a body that we had: it may be our turn
+     * by now. */
     if (status == HF_OK && request->table.kind == TABLE_CLAIM &&
         request->table.outcome == TABLE_QUEUED)
         status = error_set(&request->table.error, HF_HELD, "in line behind %zu",
@@ -154,19 +154,24 @@ struct validity request_validity(const struct request *request)
     const struct doc_attempt *attempt =
         doc_attempt_of(&request->op, view_of(request->granted_by));
     struct evidence then = { .now = attempt->t0 };
-    return (struct validity){ .t0 = attempt->t0,
-                              .until =
-                                  lease_valid_until(&request->settings, request->ttl, &then),
-                              .by_store = attempt->time_known,
-                              .expires = request->table.expires };
+    return (struct validity){
+        .t0 = attempt->t0,
+        .until = lease_valid_until(&request->settings, request->ttl, &then),
+        .by_store = attempt->time_known && !request->settings.watch_only,
+        .expires = request->table.expires,
+        .grace =
+            span_smaller(CLOCK_DATE_GRAIN, SPAN_US(request->settings.skew_tolerance.us / 2)),
+    };
 }
 
+/* A store tells its time in whole seconds, so a later sample of the same clock may allow a time
+ * that is up to one later, and a short lease would be over for no reason. Nobody takes over by
+ * the store's clock before it is past the end by the tolerance, half of which allows for the
+ * front ends; so the other half is ours. */
 struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence)
 {
     if (!validity->by_store || !evidence->time_known)
         return validity->until;
-    /* Of one and the same clock, a later sample may allow a time that is up to a grain later. */
-    struct span left =
-        SPAN_US(validity->expires.us - evidence->latest.us + evidence->grain.us);
+    struct span left = SPAN_US(validity->expires.us + validity->grace.us - evidence->latest.us);
     return mono_earlier(validity->until, mono_add(evidence->now, left));
 }

@@ -9,6 +9,9 @@
 /* All who act on a proof do so within this time of it, the first in line first. */
 #define STAGGER_MAX SPAN_S(2)
 
+/* A look is given this long; the next one may go better. */
+#define LOOK_TIME SPAN_S(2)
+
 /* After acting in vain. */
 #define POLL_AGAIN SPAN_MS(100)
 
@@ -206,12 +209,27 @@ static void nothing_more(void *argument, const void *body, const struct evidence
     (void)evidence;
 }
 
+/* There is no table any more. */
+static void all_missing(struct place *place)
+{
+    struct room *room = &place->room;
+    env_mutex_lock(&room->mutex);
+    for (size_t i = 0; i < room->seat_count; i++) {
+        room->seats[i]->missing = room->seats[i]->queued;
+        if (room->seats[i]->missing)
+            wake_locked(place, room->seats[i]);
+    }
+    env_mutex_unlock(&room->mutex);
+}
+
 /* Reads the table if it has changed; what it says is learnt by room_seen. */
 static void look(struct place *place)
 {
     struct hf_error error;
-    struct mono_time deadline = mono_add(env_now(place->client->env), REQUEST_TIME);
+    struct mono_time deadline = mono_add(env_now(place->client->env), LOOK_TIME);
     enum hf_status status = doc_look(place->doc, deadline, nothing_more, NULL, &error);
+    if (status == HF_NOT_FOUND)
+        all_missing(place);
     if (status == HF_CORRUPT)
         table_replace(place->space, doc_key(place->doc), deadline, &error);
 }
@@ -231,7 +249,7 @@ static void act(struct place *place)
     if (!due)
         return;
     struct request request, *requests[] = { &request };
-    request_init(&request, place, TABLE_SCAVENGE, (struct mono_time){ 0 });
+    request_init(&request, place, TABLE_SCAVENGE, mono_add(env_now(env), LOOK_TIME));
     place_ask(place, requests, 1);
 }
 

@@ -97,9 +97,9 @@ static bool is_whole(const void *body)
     return !table->adopted && table->next_token > 0;
 }
 
-/* A table of another program gets tokens of a new epoch. A stub, which says only that there is a
- * table, gets those of the epoch as it is now: it was read after the stub had landed, so a purge
- * of this name has raised it already. */
+/* A table of another program gets tokens of a new epoch. A stub, which says only that there is
+ * a table, gets those of the epoch as it is now: it was read after the stub had landed, so a
+ * purge of this name has raised it already. */
 static enum hf_status prepare(void *context, void *body, struct mono_time deadline,
                               struct hf_error *error)
 {
@@ -147,8 +147,8 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
     return status;
 }
 
-/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up on
- * must not bring back, much later, a table with old tokens. */
+/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up
+ * on must not bring back, much later, a table with old tokens. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
                             void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
@@ -197,6 +197,30 @@ static enum hf_status keep_aside(struct table_space *space, struct view key, str
                             .deadline = deadline };
     enum hf_status status = store_put(space->store, &put);
     if (status != HF_OK)
+        *error = put.error;
+    return status;
+}
+
+#define MARK_START "{\"format\":\"" TABLE_FORMAT "\",\"damaged\":\""
+
+/* Puts bytes that were never there before in the place of the damaged ones. Where ETags are
+ * hashes of the bytes, the same damage done twice (an empty object) has the same one: a barrier
+ * that was given up on, and lands late, must not find it again and bring old tokens back.
+ * Without a next token it is a damaged table too. */
+static enum hf_status mark_damaged(struct table_space *space, struct view key,
+                                   struct mono_time deadline, struct etag *etag,
+                                   struct hf_error *error)
+{
+    char nonce[NONCE_SIZE + 1], text[128];
+    env_random_hex(space->store->env, NONCE_SIZE, nonce);
+    snprintf(text, sizeof text, MARK_START "%s\"}\n", nonce);
+    struct put_call put = {
+        .key = key, .body = view_of(text), .condition = if_match(etag), .deadline = deadline
+    };
+    enum hf_status status = store_put(space->store, &put);
+    if (status == HF_OK)
+        *etag = put.etag;
+    else
         *error = put.error;
     return status;
 }
@@ -256,8 +280,11 @@ enum hf_status table_replace(struct table_space *space, struct view key,
         status = check_damaged(buffer_view(&bytes), get.stamp.received, error);
     else
         *error = get.error;
-    if (status == HF_OK)
+    bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));
+    if (status == HF_OK && !marked)
         status = keep_aside(space, key, buffer_view(&bytes), deadline, error);
+    if (status == HF_OK && !marked)
+        status = mark_damaged(space, key, deadline, &get.info.etag, error);
     if (status == HF_OK)
         status = epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
                              error);
