@@ -459,6 +459,23 @@ static void an_absence_is_seen_when_it_is_committed_only(void **state)
     store_close(store);
 }
 
+static void who_decides_on_nothing_beside_a_quiet_write_wakes_nobody(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put(store, "a", VIEW("a0"));
+    put(store, "c", VIEW("c0"));
+    uint64_t ticket = fresh_ticket(store);
+    crowd_init(store);
+    const struct mate *idle = crowd_add(change_c);
+    struct wish wish = { .write = VIEW("a1"), .make_quiet = true, .meanwhile = let_all_come };
+    assert_status(HF_OK, change(store, &wish, "a"), &wish.call.error);
+    wait_for_all();
+    assert_true(idle->status == HF_OK && idle->wish.decided == 1);
+    assert_false(has_news(store, &ticket));
+    store_close(store);
+}
+
 /* ---- Failures ------------------------------------------------------------------------ */
 
 static void it_is_decided_again_when_its_group_failed(void **state)
@@ -590,6 +607,8 @@ int main(void)
            a_change_sees_what_others_have_committed_only),
         IT("a change sees that an object is gone only when that is committed",
            an_absence_is_seen_when_it_is_committed_only),
+        IT("who decides on nothing beside a quiet write wakes nobody",
+           who_decides_on_nothing_beside_a_quiet_write_wakes_nobody),
         IT("it is decided again when its group has failed",
            it_is_decided_again_when_its_group_failed),
         IT("without room on the disk it is unavailable, and nothing was written",

@@ -116,6 +116,13 @@ static void a_file_is_written_and_read_back(void **state)
                       &error);
         assert_int_equal(token, hf_lock_token(at->lock));
         assert_same_files(at->from, at->to); /* also when the file had been longer */
+        void *data; /* hashed at once it is what was hashed in pieces */
+        size_t size;
+        assert_status(HF_OK,
+                      hf_fenced_get(at->client, OBJECT, 16 * MIB, &data, &size, NULL, &error),
+                      &error);
+        assert_int_equal(size, sizes[i]);
+        hf_free(data);
     }
 }
 

@@ -483,9 +483,9 @@ def _(s):
     true(wrong and ("after the grant" in wrong or "did not come" in wrong), wrong)
 
 
-def trial_of(kind, count):
+def trial_of(kind, count, at_once):
     def test(_):
-        wrong = run_trials.trials(STORE, kind, count)
+        wrong = run_trials.trials(STORE, kind, count, at_once=at_once)
         true(not wrong, f"{len(wrong)} of {count}: " + "; ".join(wrong[:5]))
 
     it(f"when {kind} the command is dead before the next one starts ({count} trials)")(test)
@@ -495,7 +495,7 @@ def main(arguments):
     if arguments:
         TESTS.clear()
         for kind in run_trials.KINDS:
-            trial_of(kind, int(arguments[1]))
+            trial_of(kind, int(arguments[1]), int((arguments + ["20"])[2]))
     print(f"1..{len(TESTS)}", flush=True)
     failed = 0
     for number, (name, function) in enumerate(TESTS, 1):
