@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -536,6 +537,27 @@ static void both_ways_find_the_same(void **state)
     close(trial.life);
 }
 
+/* It exits as soon as nothing is left, with a new deadline just sent to it. */
+static void it_is_heard_to_the_end(void **state)
+{
+    (void)state;
+    int ends[2];
+    struct guard guard = { .pid = -1 };
+    struct guard_report report = { .kind = GUARD_OVERDUE };
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    guard.socket = ends[0];
+    assert_int_equal(send(ends[0], "unread", 6, 0), 6);
+    assert_int_equal(send(ends[1], &report, sizeof report, 0), sizeof report);
+    report.kind = GUARD_NOTHING_LEFT;
+    assert_int_equal(send(ends[1], &report, sizeof report, 0), sizeof report);
+    close(ends[1]);
+    assert_true(guard_next(&guard, &report));
+    assert_int_equal(report.kind, GUARD_OVERDUE);
+    assert_true(guard_next(&guard, &report));
+    assert_int_equal(report.kind, GUARD_NOTHING_LEFT);
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +579,8 @@ int main(void)
         IT("a command whose time is over already is not started", it_starts_nothing_late),
         IT("a guard that is told so ends all", it_ends_when_told),
         IT("a guard that was never needed ends by itself", it_ends_unused),
+        IT("a guard that ends with messages unread is heard to the end",
+           it_is_heard_to_the_end),
         IT("what the command leaves running is ended too", it_ends_what_is_left_behind),
         IT("when holdfast is gone the guard ends all and says so",
            it_ends_when_holdfast_is_gone),

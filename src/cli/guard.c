@@ -123,9 +123,14 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
         return false;
     struct guard_report report;
     ssize_t size;
-    do
+    /* A guard that ended before it had read all that we sent leaves a reset, which is told once, and
+     * before what it had to say. */
+    bool reset = false, again;
+    do {
         size = recv(guard->socket, &report, sizeof report, MSG_DONTWAIT);
-    while (size < 0 && errno == EINTR);
+        again = size < 0 && (errno == EINTR || (errno == ECONNRESET && !reset));
+        reset = reset || (size < 0 && errno == ECONNRESET);
+    } while (again);
     if (size < 0 && errno == EAGAIN)
         return false;
     if (size == (ssize_t)sizeof report)
