@@ -89,6 +89,27 @@ enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *r
 
 /* ---- Renewing by hand ---------------------------------------------------------------- */
 
+/* What the answer of a renewal means; with the keeper's mutex held. */
+static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct request *request,
+                                          struct hf_error *error)
+{
+    enum hf_status status = request->op.error.status;
+    if (lock->gone != HF_OK)
+        return say(lock->gone, error); /* told meanwhile, and never revived */
+    if (status == HF_OK) {
+        struct validity validity = request_validity(request);
+        lock_renewed_locked(lock, &validity);
+    }
+    if (error)
+        *error = request->op.error;
+    if (status != HF_LOST && status != HF_MISMATCH)
+        return status;
+    lock_gone_locked(lock, HF_LOST);
+    if (error)
+        error->status = HF_LOST;
+    return HF_LOST;
+}
+
 enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 {
     struct hf_client *client = lock->client;
@@ -96,7 +117,7 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
     struct mono_time now;
     env_mutex_lock(&lock->calls);
     env_mutex_lock(&client->keeper.mutex);
-    enum hf_status status = lock_check_locked(lock);
+    enum hf_status status = say(lock_check_locked(lock), error);
     struct mono_time end = end_locked(lock, &now);
     env_mutex_unlock(&client->keeper.mutex);
     if (status == HF_OK) {
@@ -105,26 +126,11 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
         request.table.id = view_of(lock->id);
         request.table.token = lock->token;
         place_ask(lock->place, requests, 1);
-        status = request.op.error.status;
         env_mutex_lock(&client->keeper.mutex);
-        if (lock->gone != HF_OK) {
-            status = lock->gone; /* told meanwhile, and never revived */
-        } else if (status == HF_OK) {
-            struct validity validity = request_validity(&request);
-            lock_renewed_locked(lock, &validity);
-        } else if (status == HF_LOST || status == HF_MISMATCH) {
-            status = HF_LOST;
-            lock_gone_locked(lock, status);
-        }
+        status = note_renewal_locked(lock, &request, error);
         env_mutex_unlock(&client->keeper.mutex);
-        if (error)
-            *error = request.op.error;
-    } else {
-        say(status, error);
     }
     env_mutex_unlock(&lock->calls);
-    if (error)
-        error->status = status;
     return status;
 }
 
