@@ -4,6 +4,7 @@
  * the node was told with what the store holds. */
 #include "base/limits.h"
 #include "sim/net.h"
+#include "store/probe.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -36,12 +37,18 @@ static struct stage new_stage(void)
     return (struct stage){ .options = NET_OPTIONS };
 }
 
-static void open_stage(struct stage *stage)
+static void open_stage_of(struct stage *stage, uint64_t seed)
 {
     struct world_options options = WORLD_OPTIONS;
+    options.seed = seed;
     stage->world = world_new(&options);
     stage->net = net_new(stage->world, &stage->options);
     stage->node = node_new(stage->world, &NODE_OPTIONS);
+}
+
+static void open_stage(struct stage *stage)
+{
+    open_stage_of(stage, WORLD_OPTIONS.seed);
 }
 
 static void close_stage(struct stage *stage)
@@ -460,6 +467,30 @@ static void etags_and_deletes_are_as_asked(void **state)
         }
 }
 
+static void probe_it(struct node *node, void *argument)
+{
+    struct stage *stage = argument;
+    struct store *store = net_store_open(stage->net, node);
+    struct probe_report report;
+    struct hf_error error;
+    stage->put = store_probe(store, &report, &error);
+    store_close(store);
+}
+
+/* Its racers must not take each other's version for their own. */
+static void the_probe_accepts_etags_of_content(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct stage stage = new_stage();
+        stage.options.bucket.etag_by_content = true;
+        open_stage_of(&stage, seed);
+        run_stage(&stage, probe_it);
+        assert_int_equal(stage.put, HF_OK);
+        close_stage(&stage);
+    }
+}
+
 static void put_and_get_many(struct node *node, void *argument)
 {
     struct stage *stage = argument;
@@ -514,6 +545,8 @@ int main(void)
         IT("front ends disagree about the time", front_ends_disagree),
         IT("the clock of the store steps", the_clock_of_the_store_steps),
         IT("ETags and conditional deletes are as asked", etags_and_deletes_are_as_asked),
+        IT("the probe accepts a store whose ETags are hashes, whoever is first",
+           the_probe_accepts_etags_of_content),
         IT("many calls travel side by side", many_calls_travel_side_by_side),
     };
     int failed = cmocka_run_group_tests_name("sim_store", tests, NULL, NULL);

@@ -327,7 +327,10 @@ static enum hf_status race(struct probe *probe, struct condition condition,
     for (; started < RACERS; started++) {
         struct racer *racer = &racers[started];
         *racer = (struct racer){ .probe = probe, .condition = condition };
-        snprintf(racer->body, sizeof racer->body, "racer %zu", started);
+        /* Bytes that the object never had: where an ETag is a hash of them, writing the same ones
+         * again would leave the version as it was for the next writer, too. */
+        snprintf(racer->body, sizeof racer->body, "%s %zu",
+                 condition.kind == CONDITION_ABSENT ? "first" : "next", started);
         status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);
         if (status != HF_OK)
             break;
