@@ -312,8 +312,7 @@ static void bench_sqlite(struct bench *bench)
     bench_figure(bench, "bare SQLite, transactions of the same size", "puts/s", &sides.same);
     bench_figure(bench, "bare SQLite, transactions of 64", "puts/s", &sides.bare);
     bench_figure(bench, "sqlite: as a part of that", "%", &sides.share);
-    bench_figure(bench, "tmp + fsync + rename + fsync of the folder", "puts/s",
-                 &sides.plain);
+    bench_figure(bench, "tmp + fsync + rename + fsync of the folder", "puts/s", &sides.plain);
     bench_ratio(bench, "sqlite: over bare SQLite in transactions of the same size", &sides.ours,
                 &sides.same, 0.8);
     bench_ratio(bench, "sqlite: over a file a put", &sides.ours, &sides.plain, 10);

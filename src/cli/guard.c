@@ -123,8 +123,8 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
         return false;
     struct guard_report report;
     ssize_t size;
-    /* A guard that ended before it had read all that we sent leaves a reset, which is told once, and
-     * before what it had to say. */
+    /* A guard that ended before it had read all that we sent leaves a reset, which is told
+     * once, and before what it had to say. */
     bool reset = false, again;
     do {
         size = recv(guard->socket, &report, sizeof report, MSG_DONTWAIT);

@@ -329,8 +329,8 @@ static enum hf_status race(struct probe *probe, struct condition condition,
         *racer = (struct racer){ .probe = probe, .condition = condition };
         /* Bytes that the object never had: where an ETag is a hash of them, writing the same ones
          * again would leave the version as it was for the next writer, too. */
-        snprintf(racer->body, sizeof racer->body, "%s %zu",
-                 condition.kind == CONDITION_ABSENT ? "first" : "next", started);
+        snprintf(racer->body, sizeof racer->body, "racer %zu %s", started,
+                 condition.kind == CONDITION_ABSENT ? "first" : "next");
         status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);
         if (status != HF_OK)
             break;
