@@ -13,7 +13,8 @@
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
 
-/* After n conflicts in a row the next attempt waits up to 2^n round trips, within these. */
+/* After n failures in a row the next attempt waits up to 2^n round trips, within these. A conflict
+ * means that somebody else was done: the first is followed at once, and later ones wait less. */
 #define BACKOFF_DOUBLINGS_MAX  8
 #define CONFLICT_DOUBLINGS_MAX 4
 #define BACKOFF_MAX            SPAN_S(2)

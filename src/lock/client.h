@@ -89,6 +89,12 @@ void request_init(struct request *request, struct place *place, enum table_op_ki
 /* Asks, all in one write where that can be. A damaged table is replaced on the way. */
 enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count);
 
+/* Whether an answer is final; else nobody knows yet what becomes of it, and the tidier goes on. */
+static inline bool request_settled(enum hf_status status)
+{
+    return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
+}
+
 /* How long what was granted can be used: by our own clock and by the store's. */
 struct validity {
     struct mono_time t0;

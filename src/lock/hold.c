@@ -136,12 +136,6 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* Whether the answer is final; else nobody knows, and the keeper goes on. */
-static bool is_settled(enum hf_status status)
-{
-    return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
-}
-
 /* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what
  * is not there any more, and not an attempt of ours without an answer. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
@@ -153,7 +147,7 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     request.table.token = lock->token;
     request.table.note = note;
     enum hf_status status = place_ask(lock->place, requests, 1);
-    if (!is_settled(status)) {
+    if (!request_settled(status)) {
         tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
         error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");
     } else if (status == HF_OK && request.table.already &&

@@ -417,12 +417,10 @@ static enum hf_status keep_asking(struct hf_lock *lock, struct mono_time deadlin
                                   struct hf_error *error)
 {
     enum hf_status status;
-    bool answered;
-    do {
+    do
         status = ask_in_line(lock, deadline, error);
-        answered = status != HF_TIMEOUT && status != HF_UNAVAILABLE && status != HF_UNSURE;
-    } while (!answered && mono_before(env_now(lock->client->env), deadline) &&
-             !is_cancelled(lock));
+    while (!request_settled(status) && mono_before(env_now(lock->client->env), deadline) &&
+           !is_cancelled(lock));
     return status;
 }
 

@@ -48,8 +48,7 @@ static bool try_once(struct hf_client *client, struct loose_end *loose)
     request.table.id = view_of(loose->id);
     request.table.token = loose->token;
     request.table.note = (struct view){ loose->note, loose->note_size };
-    enum hf_status status = place_ask(loose->place, requests, 1);
-    return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
+    return request_settled(place_ask(loose->place, requests, 1));
 }
 
 static void try_locked(struct hf_client *client, struct loose_end *loose)

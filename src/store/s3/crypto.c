@@ -3,12 +3,9 @@
 #include "base/check.h"
 #include "store/s3/library.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-
-#define LIBRARY "libcrypto.so.3"
 
 struct functions {
     const EVP_MD *(*sha256)(void);
@@ -26,40 +23,29 @@ struct functions {
     int (*end)(EVP_MD_CTX *context, unsigned char *md, unsigned int *md_size);
 };
 
-/* Set once, for the life of the process. */
-static struct functions *_Atomic functions;
+/* In the order of struct functions. */
+static const char *const symbols[] = {
+    "EVP_sha256",       "EVP_md5",
+    "EVP_Digest",       "HMAC",
+    "EVP_EncodeBlock",  "EVP_MD_CTX_new",
+    "EVP_MD_CTX_free",  "EVP_DigestInit_ex",
+    "EVP_DigestUpdate", "EVP_DigestFinal_ex",
+};
+static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each function");
 
-static bool find_all(void *library, struct functions *found)
-{
-    return library_find(library, "EVP_sha256", &found->sha256) &&
-           library_find(library, "EVP_md5", &found->md5) &&
-           library_find(library, "EVP_Digest", &found->digest) &&
-           library_find(library, "HMAC", &found->hmac) &&
-           library_find(library, "EVP_EncodeBlock", &found->encode) &&
-           library_find(library, "EVP_MD_CTX_new", &found->context_new) &&
-           library_find(library, "EVP_MD_CTX_free", &found->context_free) &&
-           library_find(library, "EVP_DigestInit_ex", &found->begin) &&
-           library_find(library, "EVP_DigestUpdate", &found->add) &&
-           library_find(library, "EVP_DigestFinal_ex", &found->end);
-}
+static struct library library = { "libcrypto.so.3", symbols, sizeof symbols / sizeof symbols[0],
+                                  NULL };
 
-/* Of two threads that load at once, one is first; both find the same. */
 bool crypto_load(void)
 {
-    if (atomic_load_explicit(&functions, memory_order_acquire))
-        return true;
-    void *library = library_open(LIBRARY);
-    struct functions *found = malloc(sizeof *found), *nothing = NULL;
-    bool all = library && found && find_all(library, found);
-    if (!all || !atomic_compare_exchange_strong(&functions, &nothing, found))
-        free(found);
-    return all;
+    return library_load(&library) != NULL;
 }
 
 static const struct functions *real(void)
 {
-    check(crypto_load());
-    return atomic_load_explicit(&functions, memory_order_acquire);
+    const struct functions *functions = library_load(&library);
+    check(functions);
+    return functions;
 }
 
 /* libcrypto takes no NULL, whatever the size. */

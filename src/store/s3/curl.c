@@ -8,16 +8,13 @@
 #define CURL_DISABLE_TYPECHECK
 #include "store/s3/library.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #undef curl_easy_setopt
-
-#define LIBRARY "libcurl.so.4"
 
 struct functions {
     CURLcode (*global_init)(long flags);
@@ -31,43 +28,25 @@ struct functions {
     time_t (*getdate)(const char *text, const time_t *unused);
 };
 
-/* Set once, for the life of the process. */
-static struct functions *_Atomic functions;
+/* In the order of struct functions. */
+static const char *const symbols[] = {
+    "curl_global_init",  "curl_global_cleanup", "curl_easy_init",
+    "curl_easy_cleanup", "curl_easy_reset",     "curl_easy_perform",
+    "curl_easy_setopt",  "curl_easy_strerror",  "curl_getdate",
+};
+static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each function");
+
+static struct library library = { "libcurl.so.4", symbols, sizeof symbols / sizeof symbols[0],
+                                  NULL };
 
 static const struct functions *real(void)
 {
-    return atomic_load_explicit(&functions, memory_order_acquire);
-}
-
-static bool find_all(void *library, struct functions *found)
-{
-    return library_find(library, "curl_global_init", &found->global_init) &&
-           library_find(library, "curl_global_cleanup", &found->global_cleanup) &&
-           library_find(library, "curl_easy_init", &found->easy_init) &&
-           library_find(library, "curl_easy_cleanup", &found->easy_cleanup) &&
-           library_find(library, "curl_easy_reset", &found->easy_reset) &&
-           library_find(library, "curl_easy_perform", &found->easy_perform) &&
-           library_find(library, "curl_easy_setopt", &found->easy_setopt) &&
-           library_find(library, "curl_easy_strerror", &found->easy_strerror) &&
-           library_find(library, "curl_getdate", &found->getdate);
-}
-
-/* Of two threads that load at once, one is first; both find the same. */
-static bool load(void)
-{
-    if (real())
-        return true;
-    void *library = library_open(LIBRARY);
-    struct functions *found = malloc(sizeof *found), *nothing = NULL;
-    bool all = library && found && find_all(library, found);
-    if (!all || !atomic_compare_exchange_strong(&functions, &nothing, found))
-        free(found);
-    return all;
+    return library_load(&library);
 }
 
 CURLcode curl_global_init(long flags)
 {
-    return load() ? real()->global_init(flags) : CURLE_FAILED_INIT;
+    return real() ? real()->global_init(flags) : CURLE_FAILED_INIT;
 }
 
 void curl_global_cleanup(void)

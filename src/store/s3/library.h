@@ -1,23 +1,18 @@
-/* library.h: libraries that only stores on the network need, loaded when one is opened. */
+/* library.h: a library that only stores on the network need, loaded when the first is opened. */
 #ifndef STORE_S3_LIBRARY_H
 #define STORE_S3_LIBRARY_H
 
-#include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
-static inline void *library_open(const char *name)
-{
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
+struct library {
+    const char *file;           /* "libcurl.so.4" */
+    const char *const *symbols; /* the functions that we call, in the order of the table */
+    size_t count;
+    void **_Atomic functions; /* set once, for the life of the process */
+};
 
-/* POSIX has it that a pointer to a function fits into one to data. */
-static inline bool library_find(void *library, const char *name, void *ret_function)
-{
-    void *found = dlsym(library, name);
-    memcpy(ret_function, &found, sizeof found);
-    return found != NULL;
-}
+/* The table of functions: as many pointers as there are symbols, to be read as a struct of pointers
+ * to functions. NULL when the library is missing or lacks one, or without memory. */
+const void *library_load(struct library *library);
 
 #endif
