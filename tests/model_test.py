@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""model_test.py: the model of take-over (model/takeover.pml) holds in every state that it can
+reach, and each of its wrong rules is found out.
+
+    model_test.py            in a few seconds
+    model_test.py long       with more grants
+
+A search counts only if it was exhaustive, if it was not suspiciously small, and if everything that
+the model calls a story was seen to happen in it. Needs spin and gcc; prints TAP.
+"""
+
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model", "takeover.pml")
+
+# All assertions; or, with the calm, what must happen in the end, if every process gets its turns.
+SAFETY = (["-DSAFETY"], [])
+LIVENESS = (["-DNFAIR=3"], ["-a", "-f"])
+
+# What holds, how it is searched, the least number of states, definitions, whether all stories are
+# told.
+SHORT = [
+    ("one holder, rising tokens, a fence that never goes back", SAFETY, 300000,
+     ["GRANTS=2"], True),
+    ("after the calm all are served", LIVENESS, 100000,
+     ["GRANTS=2", "WITHOUT_FENCE", "CALM"], False),
+]
+LONG = [
+    ("one holder, rising tokens, a fence that never goes back", SAFETY, 1000000,
+     ["GRANTS=3"], True),
+    ("the same of more grants, without the fence", SAFETY, 300000,
+     ["GRANTS=6", "WITHOUT_FENCE"], False),
+    ("after the calm all are served", LIVENESS, 200000,
+     ["GRANTS=3", "WITHOUT_FENCE", "CALM"], False),
+]
+
+# Each wrong rule of the model, how it is searched for, more definitions, what must be said of it.
+BROKEN = "assertion violated"
+MUTANTS = [
+    ("VALIDITY_FROM_REPLY", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("NO_NONCE_RECOGNITION", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("TAKEOVER_EARLY", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("HOLDER_WITHOUT_MARGIN", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("WATCH_IGNORES_NONCE", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("CANCEL_WITHOUT_WRITE", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("RELEASE_WITHOUT_TOKEN", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("PUT_WITHOUT_CONDITION", SAFETY, ["WITHOUT_FENCE"], BROKEN),
+    ("FENCE_WITHOUT_CONDITION", SAFETY, [], BROKEN),
+    ("WATCH_STARTS_ANEW", LIVENESS, ["WITHOUT_FENCE", "CALM"], "acceptance cycle"),
+]
+
+# What goes wrong within a few steps is found sooner when longer ways are not tried first.
+DEPTH_MAX = 1000000
+DEPTH_SHALLOW = 300
+SECONDS_MAX = {"short": 50, "long": 280}
+SIGNS_OF_A_PART = ("max search depth too small", "Search not completed", "out of memory")
+
+
+def run(command, folder, seconds):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def make_verifier(how, definitions, optimise, folder, seconds):
+    shutil.copy(MODEL, folder)
+    run(["spin"] + ["-D" + name for name in definitions] + ["-a", "takeover.pml"], folder, seconds)
+    run(["gcc", optimise, "-w", "-DNOREDUCE"] + how[0] + ["-o", "pan", "pan.c"], folder, seconds)
+
+
+def search(how, definitions, optimise, depths, seconds):
+    """What the verifier says of the model with these definitions, within the first of the depths
+    at which it finds anything; or why it could not be run."""
+    report = "not searched"
+    with tempfile.TemporaryDirectory(prefix="holdfast-model-") as folder:
+        try:
+            make_verifier(how, definitions, optimise, folder, seconds)
+            for depth in depths:
+                report = run(["./pan", f"-m{depth}"] + how[1], folder, seconds)
+                if "pan:1:" in report:
+                    break
+        except (OSError, RuntimeError, subprocess.TimeoutExpired) as failure:
+            report = f"failed: {failure}"
+    return report
+
+
+def stories():
+    with open(MODEL, encoding="utf-8") as model:
+        return re.findall(r'story\("([^"]+)"\)', model.read())
+
+
+def states_of(report):
+    found = re.search(r"^ *(\d+) states, stored", report, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def judge_search(report, states_min, all_stories):
+    """What is wrong with a search that should have found nothing."""
+    wrong = [sign for sign in SIGNS_OF_A_PART if sign in report]
+    if "errors: 0" not in report:
+        wrong.append("it does not hold, or was not searched: " + report[:600])
+    if states_of(report) < states_min:
+        wrong.append(f"only {states_of(report)} states, where {states_min} or more were expected")
+    if all_stories:
+        told = re.findall(r"^story: (.*)$", report, re.MULTILINE)
+        wrong += [f"never happened: {story}" for story in stories() if story not in told]
+    return wrong
+
+
+def judge_mutant(report, sign):
+    found = re.search(r"^pan:1: (.*)$", report, re.MULTILINE)
+    if found and sign in found.group(1) and "errors: 1" in report:
+        return []
+    return [f"nobody noticed: {report[:600]}"]
+
+
+def say(number, wrong, words):
+    print(f"{'not ok' if wrong else 'ok'} {number} - {words}")
+    for line in "\n".join(wrong).splitlines():
+        print(f"# {line}")
+    return bool(wrong)
+
+
+def main():
+    size = "long" if sys.argv[1:] == ["long"] else "short"
+    if sys.argv[1:] not in ([], ["long"]):
+        sys.exit(__doc__)
+    if not shutil.which("spin"):
+        print("1..1")
+        return say(1, ["install it: apt-get install spin"], "spin is there to search the model")
+    searches = LONG if size == "long" else SHORT
+    seconds = SECONDS_MAX[size]
+    print(f"1..{len(searches) + len(MUTANTS)}")
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        held = [pool.submit(search, how, names, "-O1", [DEPTH_MAX], seconds)
+                for _, how, _, names, _ in searches]
+        broken = [pool.submit(search, how, [rule, "GRANTS=2"] + names, "-O0",
+                              [DEPTH_MAX] if how is LIVENESS else [DEPTH_SHALLOW, DEPTH_MAX],
+                              seconds)
+                  for rule, how, names, _ in MUTANTS]
+    failures = 0
+    for i, (words, _, states_min, _, all_stories) in enumerate(searches):
+        report = held[i].result()
+        failures += say(i + 1, judge_search(report, states_min, all_stories),
+                        f"{words}: the model holds in all {states_of(report):,} states")
+    for i, (rule, _, _, sign) in enumerate(MUTANTS):
+        report = broken[i].result()
+        failures += say(len(searches) + i + 1, judge_mutant(report, sign),
+                        f"{rule} is found out, after {states_of(report):,} states")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
