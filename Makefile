@@ -16,7 +16,7 @@ RUN = tools/run-tests
 WITH_TESTS = grep -q base_test build/build.ninja || meson configure build -Dtests=enabled
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record install asan tsan clang fuzz bench amd64 format \
+.PHONY: all help demo check test full record mutants install asan tsan clang fuzz bench amd64 format \
 	clean setup setup-test
 
 all: build/build.ninja ## build the program and the library
@@ -51,6 +51,12 @@ record: setup-test build/build.ninja ## the longest runs; their log goes to docs
 	$(WITH_TESTS)
 	ninja -C build
 	sh tools/record.sh $(RUN) build:record
+
+mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simulator must notice (10 min)
+	test -f build-mutants/build.ninja || \
+		meson setup build-mutants --buildtype=release -Dmutants=true -Dtests=disabled
+	ninja -C build-mutants
+	tools/mutants.py build-mutants/sim/holdfast-sim
 
 install: setup ## install under DESTDIR and PREFIX
 	test -f build-install/build.ninja || meson setup build-install -Dtests=disabled

@@ -77,6 +77,40 @@ static void unsure_at_the_deadline(void **state)
     assert_in_range(kit->now_us, add.op.deadline.us, add.op.deadline.us + kit->takes.us);
 }
 
+/* An operation in two parts, each of an attempt: the second is done where the first is found. */
+struct two_parts {
+    struct add first; /* must stand first */
+    struct add second;
+    enum hf_status (*apply)(struct doc_op *, void *, const struct evidence *);
+};
+
+static enum hf_status apply_two_parts(struct doc_op *op, void *body,
+                                      const struct evidence *evidence)
+{
+    struct two_parts *parts = (struct two_parts *)(void *)op;
+    enum hf_status status = parts->apply(op, body, evidence);
+    if (status != HF_OK || op->changed)
+        return status;
+    op->found = true;
+    parts->second.op.changed = false;
+    status = parts->apply(&parts->second.op, body, evidence);
+    op->changed = parts->second.op.changed;
+    return status;
+}
+
+static void half_done_at_the_deadline(void **state)
+{
+    struct kit *kit = *state;
+    kit_warm_up(kit);
+    kit_script(kit, SCRIPT(LOSE_REPLY, PASS), REFUSE(HF_UNAVAILABLE));
+    struct two_parts parts = { add_of(&kit->env, 2), add_of(&kit->env, 3), NULL };
+    parts.apply = parts.first.op.apply;
+    parts.first.op.apply = apply_two_parts;
+    assert_int_equal(kit_update(kit, &parts.first), HF_UNSURE);
+    assert_int_equal(kit_times(kit, 2), 1);
+    assert_int_equal(kit_times(kit, 3), 0);
+}
+
 static void own_conflict_at_the_deadline(void **state)
 {
     struct kit *kit = *state;
@@ -437,6 +471,7 @@ int main(void)
         KIT("what the first attempt did counts from the first attempt", counts_from_the_first),
         KIT("a put that was sent twice is done, not a conflict", sent_twice),
         KIT("a put without an answer is unsure at the deadline", unsure_at_the_deadline),
+        KIT("what is half done at the deadline is unsure", half_done_at_the_deadline),
         KIT("a conflict that may be our own is unsure at the deadline",
             own_conflict_at_the_deadline),
         KIT("a conflict that was another's is a time-out at the deadline",

@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,19 +44,31 @@ fail:
     return false;
 }
 
-bool buffer_append(struct buffer *buffer, struct view bytes)
+/* Writes digits from the last to the first, up to `end`, and returns where they start. */
+static char *write_digits(char *end, uint64_t number)
 {
-    if (!buffer_reserve(buffer, bytes.size))
-        return false;
-    if (bytes.size)
-        memcpy(buffer->data + buffer->size, bytes.data, bytes.size);
-    buffer->size += bytes.size;
-    return true;
+    do
+        *--end = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return end;
 }
 
-bool buffer_append_byte(struct buffer *buffer, char byte)
+bool buffer_append_u64(struct buffer *buffer, uint64_t number)
 {
-    return buffer_append(buffer, (struct view){ &byte, 1 });
+    char digits[sizeof "18446744073709551615"];
+    char *end = digits + sizeof digits;
+    char *start = write_digits(end, number);
+    return buffer_append(buffer, (struct view){ start, (size_t)(end - start) });
+}
+
+bool buffer_append_i64(struct buffer *buffer, int64_t number)
+{
+    char digits[sizeof "-9223372036854775808"];
+    char *end = digits + sizeof digits;
+    char *start = write_digits(end, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+    if (number < 0)
+        *--start = '-';
+    return buffer_append(buffer, (struct view){ start, (size_t)(end - start) });
 }
 
 bool buffer_print(struct buffer *buffer, const char *format, ...)

@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "base/utf8.h"
 
+#include <endian.h>
 #include <stdio.h>
 
 struct json_reader json_read(struct view text)
@@ -17,14 +18,15 @@ bool json_fail(struct json_reader *reader, const char *why)
     return false;
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 static void skip_space(struct json_reader *reader)
 {
-    while (reader->at < reader->text.size) {
-        char c = reader->text.data[reader->at];
-        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
-            return;
+    while (reader->at < reader->text.size && is_space(reader->text.data[reader->at]))
         reader->at++;
-    }
 }
 
 /* The next byte that is not white space; 0 at the end. */
@@ -34,10 +36,24 @@ static char next_byte(struct json_reader *reader)
     return reader->at < reader->text.size ? reader->text.data[reader->at] : '\0';
 }
 
-static bool take_byte(struct json_reader *reader, char byte, const char *why)
+static bool is_byte_at(const struct json_reader *reader, char byte)
+{
+    return reader->at < reader->text.size && reader->text.data[reader->at] == byte;
+}
+
+static bool take_byte_behind_space(struct json_reader *reader, char byte, const char *why)
 {
     if (reader->why || next_byte(reader) != byte)
         return json_fail(reader, why);
+    reader->at++;
+    return true;
+}
+
+/* What we write has no space between names, colons and commas. */
+static inline bool take_byte(struct json_reader *reader, char byte, const char *why)
+{
+    if (reader->why || !is_byte_at(reader, byte))
+        return take_byte_behind_space(reader, byte, why);
     reader->at++;
     return true;
 }
@@ -182,6 +198,58 @@ static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
     return true;
 }
 
+/* Whether the byte stands for itself in a string: no control character, quote, backslash or part
+ * of a longer character. */
+static bool is_plain(char byte)
+{
+    unsigned char c = (unsigned char)byte;
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+#define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* How many of eight bytes are plain before the first that is not. All are looked at together, the
+ * first one lowest: bytes that are not plain get their top bit set. Only those borrow, from bytes
+ * behind them, so the first mark is right. */
+static size_t plain_of_eight(const char *eight)
+{
+    uint64_t word;
+    memcpy(&word, eight, sizeof word);
+    word = le64toh(word);
+    uint64_t quote = word ^ EIGHT('"'), backslash = word ^ EIGHT('\\');
+    uint64_t marks = word | (word - EIGHT(0x20)) | (quote - EIGHT(1)) | (backslash - EIGHT(1));
+    marks &= EIGHT(0x80);
+    return marks ? (size_t)__builtin_ctzll(marks) / 8 : 8;
+}
+
+/* How many plain bytes the text starts with. */
+static inline size_t plain_size(struct view text)
+{
+    size_t size = 0, plain = 8;
+    for (; plain == 8 && text.size - size >= 8; size += plain)
+        plain = plain_of_eight(text.data + size);
+    if (plain < 8)
+        return size;
+    while (size < text.size && is_plain(text.data[size]))
+        size++;
+    return size;
+}
+
+/* Goes on to the end of a string that is not plain; reader->at is then at its closing quote. Apart,
+ * because most are. */
+__attribute__((noinline)) static bool find_end_of_string(struct json_reader *reader,
+                                                         bool *ret_escapes)
+{
+    while (!is_byte_at(reader, '"')) {
+        if (reader->at == reader->text.size)
+            return json_fail(reader, "a string without its end");
+        if (!step_in_string(reader, ret_escapes))
+            return false;
+        reader->at += plain_size(view_from(reader->text, reader->at));
+    }
+    return true;
+}
+
 /* A string as it stands between its quotes, checked. */
 static bool take_raw_string(struct json_reader *reader, struct view *ret_raw, bool *ret_escapes)
 {
@@ -189,19 +257,12 @@ static bool take_raw_string(struct json_reader *reader, struct view *ret_raw, bo
         return false;
     size_t start = reader->at;
     *ret_escapes = false;
-    while (reader->at < reader->text.size) {
-        unsigned char c = (unsigned char)reader->text.data[reader->at];
-        if (c == '"') {
-            *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
-            reader->at++;
-            return true;
-        }
-        if (c >= 0x20 && c < 0x80 && c != '\\')
-            reader->at++;
-        else if (!step_in_string(reader, ret_escapes))
-            return false;
-    }
-    return json_fail(reader, "a string without its end");
+    reader->at = start + plain_size(view_from(reader->text, start));
+    if (!is_byte_at(reader, '"') && !find_end_of_string(reader, ret_escapes))
+        return false;
+    *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
+    reader->at++;
+    return true;
 }
 
 bool json_take_plain(struct json_reader *reader, struct view *ret_text)
@@ -279,12 +340,6 @@ static size_t skip_digits(struct json_reader *reader)
     return reader->at - start;
 }
 
-static bool is_byte_at(const struct json_reader *reader, const char *any_of)
-{
-    return reader->at < reader->text.size && reader->text.data[reader->at] &&
-           strchr(any_of, reader->text.data[reader->at]);
-}
-
 /* A number as it stands; *ret_whole when it has neither fraction nor exponent. */
 static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bool *ret_whole)
 {
@@ -292,20 +347,20 @@ static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bo
         return json_fail(reader, "expected a number");
     size_t start = reader->at;
     *ret_whole = true;
-    if (is_byte_at(reader, "-"))
+    if (is_byte_at(reader, '-'))
         reader->at++;
-    bool zero = is_byte_at(reader, "0");
+    bool zero = is_byte_at(reader, '0');
     size_t digits = skip_digits(reader);
     bool good = digits > 0 && (!zero || digits == 1);
-    if (good && is_byte_at(reader, ".")) {
+    if (good && is_byte_at(reader, '.')) {
         reader->at++;
         *ret_whole = false;
         good = skip_digits(reader) > 0;
     }
-    if (good && is_byte_at(reader, "eE")) {
+    if (good && (is_byte_at(reader, 'e') || is_byte_at(reader, 'E'))) {
         reader->at++;
         *ret_whole = false;
-        if (is_byte_at(reader, "+-"))
+        if (is_byte_at(reader, '+') || is_byte_at(reader, '-'))
             reader->at++;
         good = skip_digits(reader) > 0;
     }
@@ -436,11 +491,7 @@ bool json_write_string(struct buffer *buffer, struct view text)
 {
     buffer_append_byte(buffer, '"');
     while (text.size > 0) {
-        size_t plain = 0;
-        while (plain < text.size && (unsigned char)text.data[plain] >= 0x20 &&
-               (unsigned char)text.data[plain] < 0x80 && text.data[plain] != '"' &&
-               text.data[plain] != '\\')
-            plain++;
+        size_t plain = plain_size(text);
         buffer_append(buffer, view_first(text, plain));
         text = view_from(text, plain);
         if (text.size == 0)

@@ -19,9 +19,9 @@ static bool take_number(struct view *text, uint64_t max, uint64_t *ret_value)
     size_t used = 0;
     for (; used < text->size && is_digit(text->data[used]); used++) {
         uint64_t digit = (uint64_t)(text->data[used] - '0');
-        if (digit > max || value > (max - digit) / 10)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value) || value > max)
             return false;
-        value = value * 10 + digit;
     }
     *text = view_from(*text, used);
     *ret_value = value;
@@ -310,6 +310,15 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
     return HF_OK;
 }
 
+/* Writes `count` digits and what follows them; returns where to go on. */
+static char *put_digits(char *at, int64_t number, int count, char behind)
+{
+    for (int i = count; i-- > 0; number /= 10)
+        at[i] = (char)('0' + number % 10);
+    at[count] = behind;
+    return at + count + 1;
+}
+
 const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
 {
     int64_t ms = time.us / 1000 - (time.us % 1000 < 0);
@@ -321,10 +330,14 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
         return text;
     }
     date_of_days(days, &year, &month, &day);
-    unsigned ms_left = (unsigned)ms_of_day;
-    snprintf(text, TIME_TEXT_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year % 10000,
-             (unsigned)month % 100, (unsigned)day % 100, ms_left / 3600000 % 24,
-             ms_left / 60000 % 60, ms_left / 1000 % 60, ms_left % 1000);
+    char *at = put_digits(text, year, 4, '-');
+    at = put_digits(at, month, 2, '-');
+    at = put_digits(at, day, 2, 'T');
+    at = put_digits(at, ms_of_day / 3600000, 2, ':');
+    at = put_digits(at, ms_of_day / 60000 % 60, 2, ':');
+    at = put_digits(at, ms_of_day / 1000 % 60, 2, '.');
+    at = put_digits(at, ms_of_day % 1000, 3, 'Z');
+    *at = '\0';
     return text;
 }
 

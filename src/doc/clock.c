@@ -1,6 +1,7 @@
 #include "doc/clock.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 
 #include <stdio.h>
 
@@ -21,13 +22,15 @@ void clock_release(struct doc_clock *clock)
 
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 {
-    if (clock->kind != STORE_CLOCK_DATE || !stamp->known)
+    bool cached = stamp->cached && RULE(CACHED_DATES_TELL_NOTHING);
+    if (clock->kind != STORE_CLOCK_DATE || !stamp->known || cached)
         return;
     check(!mono_before(stamp->received, stamp->sent));
+    struct mono_time sent = RULE(SAMPLE_SINCE_SENT) ? stamp->sent : stamp->received;
     struct clock_sample sample = {
         .taken = stamp->received,
         .offset_min_us = stamp->date.us - stamp->received.us,
-        .offset_max_us = stamp->date.us + CLOCK_DATE_GRAIN.us - stamp->sent.us,
+        .offset_max_us = stamp->date.us + CLOCK_DATE_GRAIN.us - sent.us,
     };
     env_mutex_lock(&clock->mutex);
     clock->samples[clock->sample_count++ % CLOCK_SAMPLES] = sample;
@@ -36,6 +39,8 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 
 static size_t kept(const struct doc_clock *clock)
 {
+    if (!RULE(WIDEST_INTERVAL))
+        return clock->sample_count > 0;
     return clock->sample_count < CLOCK_SAMPLES ? clock->sample_count : CLOCK_SAMPLES;
 }
 
@@ -69,11 +74,15 @@ static void interval_locked(const struct doc_clock *clock, struct mono_time now,
                             struct evidence *evidence)
 {
     struct offsets all = { INT64_MAX, INT64_MIN };
-    for (size_t i = 0; i < kept(clock); i++)
-        if (!is_wide(&clock->samples[i]))
+    size_t count = kept(clock), wide_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_wide(&clock->samples[i]))
+            wide_count++;
+        else
             widen(&all, offsets_now(&clock->samples[i], now));
-    bool none = all.max_us < all.min_us;
-    for (size_t i = 0; i < kept(clock); i++) {
+    }
+    bool none = wide_count == count;
+    for (size_t i = 0; wide_count > 0 && i < count; i++) {
         struct offsets wide = offsets_now(&clock->samples[i], now);
         if (is_wide(&clock->samples[i]) &&
             (none || wide.min_us > all.max_us || wide.max_us < all.min_us))
@@ -95,7 +104,9 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
         evidence->earliest.us = evidence->now.us;
-        evidence->latest.us = evidence->now.us;
+        if (!RULE(BOOT_CLOCK_FOR_LOCAL_STORES))
+            evidence->earliest.us = evidence->wall.us;
+        evidence->latest.us = evidence->earliest.us;
     } else if (clock->kind == STORE_CLOCK_DATE) {
         env_mutex_lock(&clock->mutex);
         interval_locked(clock, evidence->now, evidence);

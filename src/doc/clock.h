@@ -45,7 +45,7 @@ struct doc_clock {
 void clock_init(struct doc_clock *clock, struct store *store);
 void clock_release(struct doc_clock *clock);
 
-/* Learns from a reply. Stamps of unknown date say nothing. */
+/* Learns from a reply. Stamps of unknown date, or out of a cache, say nothing. */
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp);
 
 /* Fills in now, the interval, the clock's id and the wall time; the nonce is left alone. */

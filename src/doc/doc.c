@@ -1,6 +1,7 @@
 #include "doc/doc.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 
 #include <stdlib.h>
 
@@ -116,12 +117,15 @@ static void show(struct doc *doc, const struct evidence *evidence)
 
 /* ---- Attempts ------------------------------------------------------------------------ */
 
+/* Where the n-th attempt is remembered, from 0. */
+static size_t attempt_slot(size_t n)
+{
+    return n < DOC_ATTEMPTS_MAX ? n : 1 + (n - 1) % (DOC_ATTEMPTS_MAX - 1);
+}
+
 static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 {
-    size_t slot = op->attempt_count < DOC_ATTEMPTS_MAX
-                      ? op->attempt_count
-                      : 1 + (op->attempt_count - 1) % (DOC_ATTEMPTS_MAX - 1);
-    struct doc_attempt *attempt = &op->attempts[slot];
+    struct doc_attempt *attempt = &op->attempts[attempt_slot(op->attempt_count)];
     op->attempt_count++;
     memcpy(attempt->nonce, evidence->nonce.data, NONCE_SIZE);
     attempt->nonce[NONCE_SIZE] = '\0';
@@ -133,10 +137,11 @@ static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce)
 {
     size_t kept = op->attempt_count < DOC_ATTEMPTS_MAX ? op->attempt_count : DOC_ATTEMPTS_MAX;
-    for (size_t i = 0; i < kept; i++)
+    for (size_t i = 0; RULE(VALID_FROM_THAT_ATTEMPT) && i < kept; i++)
         if (view_equal(view_of(op->attempts[i].nonce), nonce))
             return &op->attempts[i];
-    return &op->attempts[0];
+    bool first = RULE(VALID_FROM_THAT_ATTEMPT) || op->attempt_count == 0;
+    return &op->attempts[first ? 0 : attempt_slot(op->attempt_count - 1)];
 }
 
 /* ---- Loading ------------------------------------------------------------------------- */
@@ -208,7 +213,7 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, struct hf
         return status;
     }
     void *body;
-    struct mono_time arrived = env_now(doc->store->env);
+    struct mono_time arrived = RULE(WATCH_SINCE_ARRIVAL) ? env_now(doc->store->env) : sent;
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     if (status == HF_OK)
         set_body(doc, body, &get.info.etag);
@@ -251,14 +256,16 @@ static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool
  * are new. */
 static bool may_still_land(const struct doc *doc, const struct doc_op *op)
 {
-    return op->unsure && etag_equal(&op->unsure_base, &doc->etag);
+    return op->unsure && etag_equal(&op->unsure_base, &doc->etag) &&
+           RULE(NOT_DONE_AFTER_A_SWAP);
 }
 
 /* What the body shows of earlier attempts, after the operation was applied to it. One that finds
- * itself there is not certain before that is told: a batch-mate may have done what it found. */
+ * itself there is not certain before that is told: a batch-mate may have done what it found. Nor is
+ * one that finds a part of itself and does the rest: the rest may come to nothing. */
 static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
 {
-    bool found = status == HF_OK && !op->changed;
+    bool found = op->found || (status == HF_OK && !op->changed);
     op->unsure = may_still_land(doc, op) || (op->unsure && found);
 }
 
@@ -271,6 +278,8 @@ struct attempt {
 static void begin_attempt(struct doc *doc, struct attempt *attempt)
 {
     env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
+    if (!RULE(NONCE_IN_EVERY_WRITE))
+        memset(attempt->nonce, '0', NONCE_SIZE);
     attempt->evidence = (struct evidence){ .nonce = view_of(attempt->nonce) };
     clock_evidence(doc->clock, &attempt->evidence);
     attempt->any_write = doc->unwritten;
@@ -281,14 +290,15 @@ static void apply_all(struct doc *doc, struct batch *batch, struct attempt *atte
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->changed = false;
+        op->found = false;
         note_attempt(op, &attempt->evidence);
         enum hf_status status = op->apply(op, doc->body, &attempt->evidence);
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
         settle_op(doc, op, status);
-        attempt->any_write =
-            attempt->any_write || op->changed || op->settle || may_still_land(doc, op);
+        attempt->any_write = attempt->any_write || op->changed ||
+                             (op->settle && RULE(SETTLE_WRITES)) || may_still_land(doc, op);
     }
 }
 
@@ -312,6 +322,14 @@ static bool is_quiet(const struct batch *batch)
     return true;
 }
 
+static struct condition condition_of(const struct doc *doc)
+{
+    struct condition always = { .kind = CONDITION_ALWAYS };
+    if (doc->etag.size > 0)
+        return if_match(&doc->etag);
+    return RULE(FIRST_WRITE_IF_ABSENT) ? if_absent() : always;
+}
+
 static enum hf_status write_body(struct doc *doc, const struct batch *batch,
                                  const struct attempt *attempt, struct hf_error *error)
 {
@@ -321,11 +339,14 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
     struct mono_time sent = env_now(doc->store->env);
     struct put_call put = { .key = doc->key,
                             .body = buffer_view(&doc->text),
-                            .condition =
-                                doc->etag.size > 0 ? if_match(&doc->etag) : if_absent(),
+                            .condition = condition_of(doc),
                             .quiet = is_quiet(batch),
                             .deadline = request_deadline(doc, batch) };
     enum hf_status status = store_put(doc->store, &put);
+    if (status == HF_UNSURE && !RULE(NO_BLIND_RETRY)) {
+        put.condition.kind = CONDITION_ALWAYS;
+        status = store_put(doc->store, &put);
+    }
     learn(doc, &put.stamp, sent);
     if (status == HF_OK)
         doc->etag = put.etag;
@@ -361,7 +382,8 @@ static void fail_all(struct batch *batch, const struct hf_error *error)
 static void put_off_all(struct batch *batch, const struct hf_error *error)
 {
     for (size_t i = 0; i < batch->count; i++)
-        batch->ops[i]->error = *error;
+        if (!batch->ops[i]->finished)
+            batch->ops[i]->error = *error;
 }
 
 /* Whether a failed request may go better next time. */
@@ -387,13 +409,14 @@ static void after_failure(struct doc *doc, struct batch *batch, enum hf_status s
  * with ourselves. */
 static bool may_have_landed(enum hf_status status)
 {
-    return status == HF_UNSURE || status == HF_CONFLICT || status == HF_NOT_FOUND;
+    bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
+    return status == HF_UNSURE || (conflict && RULE(CONFLICT_MAY_BE_OURS));
 }
 
 static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
                                const struct hf_error *error)
 {
-    doc->stale = true;
+    doc->stale = RULE(RELOAD_AFTER_FAILURE);
     for (size_t i = 0; may_have_landed(status) && i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         if (op->changed) {
@@ -402,6 +425,8 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
             op->unsure_base = doc->etag;
         }
     }
+    for (size_t i = 0; !RULE(REFUSED_AFTER_THE_PUT) && i < batch->count; i++)
+        batch->ops[i]->finished = batch->ops[i]->error.status != HF_OK;
     after_failure(doc, batch, status, error);
 }
 
@@ -545,7 +570,7 @@ static void make_attempt(struct doc *doc, struct batch *batch)
     apply_all(doc, batch, &attempt);
     if (!attempt.any_write) {
         doc->doubted = !fresh;
-        if (fresh)
+        if (fresh || !RULE(REFUSED_BY_FRESH_BODY))
             after_success(doc, batch);
         return;
     }
@@ -590,7 +615,8 @@ static void remove_locked(struct doc *doc, struct doc_op *op)
 static void time_out(struct doc_op *op)
 {
     struct hf_error last = op->error;
-    error_set(&op->error, op->unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
+    bool unsure = op->unsure && RULE(LATE_IS_UNSURE);
+    error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
               op->unsure ? "no answer in time, it may still happen" : "not done in time",
               last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
     op->finished = true;

@@ -60,7 +60,8 @@ struct doc_attempt {
 struct doc_op {
     /* Asked. Pure; returns OK or a refusal with its reason in `error`, and notes in `changed`
      * whether the body must be written; without that the body is left as it was. Called once an
-     * attempt, maybe many times. */
+     * attempt, maybe many times. One that finds an earlier attempt of its own there, and has more to
+     * do, notes that in `found`; one that has nothing more to do need not. */
     enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
     struct mono_time deadline;
     bool quiet;  /* may be set by apply: who waits for this store need not wake */
@@ -68,6 +69,7 @@ struct doc_op {
 
     /* Answered. */
     bool changed;
+    bool found;
     bool maybe_own; /* a write of it was not told as done: what it found may be its own doing */
     bool damaged;   /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
     struct hf_error error;

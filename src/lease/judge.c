@@ -1,6 +1,7 @@
 /* judge.c: when a lease is over, and how long its holder may use it. docs/design.md section 5:
  * no decision compares the wall clocks of two machines. */
 #include "base/check.h"
+#include "base/rule.h"
 #include "lease/lease.h"
 
 struct lease_settings lease_settings_default(void)
@@ -51,15 +52,23 @@ static struct mono_time watched_until(const struct lease_settings *settings,
 {
     struct span ttl = full_ttl(settings, lease);
     struct span more = SPAN_US(drift_over(settings, ttl).us + settings->margin.us);
+    if (!RULE(WATCH_TO_THE_END))
+        more.us -= settings->margin.us * 9 / 4; /* the margins of both sides, and a tick */
     return mono_add(mono_add(lease->seen, ttl), more);
 }
 
-/* How far the store's clock must be past the end; less than zero: it is past it. */
+/* Whether the lease's end and the evidence are on the same clock. */
 static bool store_time_applies(const struct lease_settings *settings, const struct lease *lease,
                                const struct evidence *evidence)
 {
     return !settings->watch_only && evidence->time_known && lease->clock.size > 0 &&
-           view_equal(lease->clock, evidence->clock);
+           (view_equal(lease->clock, evidence->clock) || !RULE(CLOCK_ID_MUST_MATCH));
+}
+
+/* By so much the store's time must be past the end of a lease. */
+static struct span tolerance(const struct lease_settings *settings)
+{
+    return RULE(SKEW_TOLERANCE) ? settings->skew_tolerance : SPAN_US(0);
 }
 
 enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
@@ -67,7 +76,9 @@ enum lease_proof lease_judge(const struct lease_settings *settings, const struct
 {
     check(lease->status == LEASE_ACTIVE);
     if (store_time_applies(settings, lease, evidence) &&
-        evidence->earliest.us > lease->expires.us + settings->skew_tolerance.us)
+        evidence->earliest.us > lease->expires.us + tolerance(settings).us)
+        return PROOF_STORE_TIME;
+    if (!RULE(SCAVENGE_WITH_PROOF) && evidence->latest.us >= lease->expires.us)
         return PROOF_STORE_TIME;
     if (!mono_before(evidence->now, watched_until(settings, lease)))
         return PROOF_WATCHED;
@@ -83,7 +94,7 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
     if (!store_time_applies(settings, lease, evidence))
         return watched;
     struct span left =
-        SPAN_US(lease->expires.us + settings->skew_tolerance.us - evidence->earliest.us + 1);
+        SPAN_US(lease->expires.us + tolerance(settings).us - evidence->earliest.us + 1);
     struct mono_time told = mono_add(evidence->now, left.us > 0 ? left : SPAN_US(0));
     if (mono_before(watched, told))
         return watched;

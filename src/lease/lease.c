@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
+#include "base/rule.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 static const char *const status_names[] = {
@@ -48,25 +48,35 @@ static size_t index_of(struct view name, const char *const *names, size_t count)
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
-static void write_text(struct buffer *out, const char *name, struct view value)
+/* A name of ours, which needs no escapes. */
+static void write_name(struct buffer *out, struct view name)
+{
+    buffer_append(out, VIEW(",\""));
+    buffer_append(out, name);
+    buffer_append(out, VIEW("\":"));
+}
+
+static void write_text(struct buffer *out, struct view name, struct view value)
 {
     if (value.size == 0)
         return;
-    buffer_print(out, ",\"%s\":", name);
+    write_name(out, name);
     json_write_string(out, value);
 }
 
-static void write_number(struct buffer *out, const char *name, int64_t value)
+static void write_number(struct buffer *out, struct view name, int64_t value)
 {
-    if (value != 0)
-        buffer_print(out, ",\"%s\":%" PRId64, name, value);
+    if (value == 0)
+        return;
+    write_name(out, name);
+    buffer_append_i64(out, value);
 }
 
-static void write_time(struct buffer *out, const char *name, struct wall_time time)
+static void write_time(struct buffer *out, struct view name, struct wall_time time)
 {
     char text[TIME_TEXT_MAX];
     if (time.us != 0)
-        buffer_print(out, ",\"%s\":\"%s\"", name, time_text(time, text));
+        write_text(out, name, view_of(time_text(time, text)));
 }
 
 /* Chunks stand by their names alone, as they always did; all other scopes by their text. */
@@ -78,7 +88,9 @@ static void write_scopes(struct buffer *out, const struct lease *lease, bool chu
         const struct scope *scope = &lease->scopes[i];
         if ((scope->kind == SCOPE_CHUNK) != chunks)
             continue;
-        buffer_print(out, first ? ",\"%s\":[" : ",", chunks ? "chunks" : "scopes");
+        if (first)
+            write_name(out, chunks ? VIEW("chunks") : VIEW("scopes"));
+        buffer_append_byte(out, first ? '[' : ',');
         json_write_string(out, chunks ? scope->name : view_of(scope_text(scope, text)));
         first = false;
     }
@@ -92,31 +104,34 @@ static void write_wish(struct buffer *out, const struct lease *lease)
     write_scopes(out, lease, /* chunks */ true);
     write_scopes(out, lease, /* chunks */ false);
     if (lease->mode != LEASE_EXCLUSIVE)
-        write_text(out, "mode", view_of(mode_names[lease->mode]));
-    write_number(out, "level", (int64_t)lease->level);
-    write_number(out, "poll_ms", lease->poll.us / 1000);
-    write_number(out, "slots", (int64_t)lease->slots);
-    write_number(out, "ttl_ms", lease->ttl.us / 1000);
+        write_text(out, VIEW("mode"), view_of(mode_names[lease->mode]));
+    write_number(out, VIEW("level"), (int64_t)lease->level);
+    write_number(out, VIEW("poll_ms"), lease->poll.us / 1000);
+    write_number(out, VIEW("slots"), (int64_t)lease->slots);
+    write_number(out, VIEW("ttl_ms"), lease->ttl.us / 1000);
 }
 
 static void write_standing(struct buffer *out, const struct lease *lease)
 {
-    write_text(out, "holder_id", lease->holder);
+    write_text(out, VIEW("holder_id"), lease->holder);
     write_scopes(out, lease, /* chunks */ true);
     write_scopes(out, lease, /* chunks */ false);
-    write_text(out, "session", lease->session);
-    buffer_print(out, ",\"mode\":\"%s\"", mode_names[lease->mode]);
-    buffer_print(out, ",\"token\":%" PRIu64 ",\"level\":%" PRIu64, lease->token, lease->level);
-    buffer_print(out, ",\"status\":\"%s\"", status_names[lease->status]);
-    write_number(out, "slots", (int64_t)lease->slots);
-    write_number(out, "ttl_ms", lease->ttl.us / 1000);
-    write_number(out, "renewals", (int64_t)lease->renewals);
-    write_text(out, "clock", lease->clock);
-    write_number(out, "expires_us", lease->expires.us);
-    write_number(out, "ended_us", lease->ended.us);
-    write_text(out, "nonce", lease->nonce);
-    write_time(out, "acquired_at", lease->acquired_at);
-    write_time(out, "expires_at", lease->expires_at);
+    write_text(out, VIEW("session"), lease->session);
+    write_text(out, VIEW("mode"), view_of(mode_names[lease->mode]));
+    buffer_append(out, VIEW(",\"token\":"));
+    buffer_append_u64(out, lease->token);
+    buffer_append(out, VIEW(",\"level\":"));
+    buffer_append_u64(out, lease->level);
+    write_text(out, VIEW("status"), view_of(status_names[lease->status]));
+    write_number(out, VIEW("slots"), (int64_t)lease->slots);
+    write_number(out, VIEW("ttl_ms"), lease->ttl.us / 1000);
+    write_number(out, VIEW("renewals"), (int64_t)lease->renewals);
+    write_text(out, VIEW("clock"), lease->clock);
+    write_number(out, VIEW("expires_us"), lease->expires.us);
+    write_number(out, VIEW("ended_us"), lease->ended.us);
+    write_text(out, VIEW("nonce"), lease->nonce);
+    write_time(out, VIEW("acquired_at"), lease->acquired_at);
+    write_time(out, VIEW("expires_at"), lease->expires_at);
 }
 
 static bool waits(const struct lease *lease)
@@ -132,11 +147,11 @@ static void encode(const struct lease *lease, struct buffer *out)
         write_standing(out, lease);
     } else {
         if (!view_equal(lease->holder, lease->session))
-            write_text(out, "holder_id", lease->holder);
+            write_text(out, VIEW("holder_id"), lease->holder);
         if (!lease->like)
             write_wish(out, lease);
     }
-    write_text(out, "output", lease->output);
+    write_text(out, VIEW("output"), lease->output);
     if (lease->note.size > 0) {
         buffer_append(out, VIEW(",\"note\":"));
         buffer_append(out, lease->note);
@@ -534,10 +549,14 @@ enum hf_status wanted_decode(struct view bytes, struct lease **ret_wanted,
 
 /* ---- Making -------------------------------------------------------------------------- */
 
+/* Most need no more: their buffer need not grow. */
+#define LEASE_BYTES_USUAL 500
+
 static enum hf_status make(enum form form, const struct lease *fields, struct lease **ret_lease,
                            struct hf_error *error)
 {
     struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
+    buffer_reserve(&out, LEASE_BYTES_USUAL);
     if (form == FORM_WANTED)
         encode_wanted(fields, &out);
     else
@@ -596,18 +615,22 @@ void lease_free(struct lease *lease)
 
 bool lease_unchanged(const struct lease *a, const struct lease *b)
 {
-    return view_equal(a->id, b->id) && a->renewals == b->renewals && a->token == b->token &&
-           view_equal(a->nonce, b->nonce);
+    bool renewed = a->renewals != b->renewals || !view_equal(a->nonce, b->nonce);
+    return view_equal(a->id, b->id) && a->token == b->token &&
+           (!renewed || !RULE(WATCH_ANEW_WHEN_RENEWED));
 }
 
 bool leases_conflict(const struct lease *a, const struct lease *b)
 {
     if (a->scope_count == 0 || b->scope_count == 0)
         return true;
-    if (a->mode == LEASE_SHARED && b->mode == LEASE_SHARED)
+    bool both = a->mode == LEASE_SHARED && b->mode == LEASE_SHARED;
+    bool either = a->mode == LEASE_SHARED || b->mode == LEASE_SHARED;
+    if (RULE(SHARED_BESIDE_SHARED_ONLY) ? both : either)
         return false;
-    for (size_t i = 0; i < a->scope_count; i++)
-        for (size_t k = 0; k < b->scope_count; k++)
+    size_t most = RULE(EVERY_SCOPE_COUNTS) ? SIZE_MAX : 1;
+    for (size_t i = 0; i < a->scope_count && i < most; i++)
+        for (size_t k = 0; k < b->scope_count && k < most; k++)
             if (scope_conflicts(&a->scopes[i], &b->scopes[k]))
                 return true;
     return false;

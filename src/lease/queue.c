@@ -1,5 +1,6 @@
 /* queue.c: whose turn it is. Order holds among requests that conflict, and only among them. */
 #include "base/check.h"
+#include "base/rule.h"
 #include "lease/table_inside.h"
 
 #define CLAIM_WINDOW_MIN SPAN_S(2)
@@ -32,7 +33,8 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease *wa
             continue;
         bool shares = share_slots(lease, wanted);
         taken += shares;
-        bool blocks = shares ? taken >= wanted->slots : leases_conflict(lease, wanted);
+        uint64_t slots = wanted->slots + (RULE(SLOTS_ARE_COUNTED) ? 0 : 1);
+        bool blocks = shares ? taken >= slots : leases_conflict(lease, wanted);
         if (blocks) {
             *ret_blocker = lease->id;
             return true;
@@ -110,7 +112,8 @@ void queue_settle(struct lease_table *table, struct mono_time now)
     for (size_t i = 0; i < table->waiter_count; i++) {
         struct waiter *waiter = &table->waiters[i];
         struct walk *walk = walk_of(&walks, table, waiter->wanted);
-        bool turn = !walk->blocked && walk_on(walk, table, i, named) < named;
+        bool turn =
+            !walk->blocked && (walk_on(walk, table, i, named) < named || !RULE(FIRST_IN_LINE));
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
         waiter->reserved = turn;
@@ -120,6 +123,8 @@ void queue_settle(struct lease_table *table, struct mono_time now)
 static struct span claim_window(const struct waiter *waiter)
 {
     struct span three_polls = SPAN_US(3 * waiter->wanted->poll.us);
+    if (!RULE(CLAIM_WINDOW))
+        return SPAN_US(CLAIM_WINDOW_MIN.us / 10);
     return three_polls.us > CLAIM_WINDOW_MIN.us ? three_polls : CLAIM_WINDOW_MIN;
 }
 
@@ -135,7 +140,7 @@ bool queue_drop_missed(struct lease_table *table, struct mono_time now)
     bool any = false;
     for (size_t i = 0; i < table->waiter_count;) {
         struct waiter *waiter = &table->waiters[i];
-        bool missed = waiter->reserved &&
+        bool missed = waiter->reserved && RULE(MISSED_TURN_IS_DROPPED) &&
                       mono_since(now, waiter->reserved_seen).us >= claim_window(waiter).us;
         if (!missed) {
             i++;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/parse.h"
+#include "base/rule.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -146,6 +147,16 @@ enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_
     return status;
 }
 
+/* What most scopes are, and what is written most often. */
+static void join(char text[SCOPE_TEXT_MAX + 1], struct view prefix, struct view name)
+{
+    struct view kept = view_first(name, SCOPE_TEXT_MAX - prefix.size);
+    memcpy(text, prefix.data, prefix.size);
+    if (kept.size > 0)
+        memcpy(text + prefix.size, kept.data, kept.size);
+    text[prefix.size + kept.size] = '\0';
+}
+
 const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1])
 {
     const char *prefix = kind_rows[scope->kind].prefix;
@@ -159,7 +170,7 @@ const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1])
         snprintf(text, size, "%s%" PRIu64 ":%" PRIu64 "-%" PRIu64, prefix, scope->inode,
                  scope->start, scope->end);
     else
-        snprintf(text, size, "%s%.*s", prefix, VIEW_ARGS(scope->name));
+        join(text, view_of(prefix), scope->name);
     return text;
 }
 
@@ -171,14 +182,14 @@ static bool is_under(struct view path, struct view tree)
     if (tree.size == 1) /* the root */
         return true;
     return view_starts_with(path, tree) &&
-           (path.size == tree.size || path.data[tree.size] == '/');
+           (path.size == tree.size || path.data[tree.size] == '/' || !RULE(TREE_BY_SEGMENT));
 }
 
 static bool paths_conflict(const struct scope *a, const struct scope *b)
 {
     if (a->kind == SCOPE_TREE && is_under(b->name, a->name))
         return true;
-    if (b->kind == SCOPE_TREE && is_under(a->name, b->name))
+    if (b->kind == SCOPE_TREE && is_under(a->name, b->name) && RULE(TREE_ABOVE_TOO))
         return true;
     return a->kind == SCOPE_PATH && b->kind == SCOPE_PATH && view_equal(a->name, b->name);
 }
@@ -200,7 +211,8 @@ bool scope_conflicts(const struct scope *a, const struct scope *b)
     if (is_inode(a) && is_inode(b)) {
         bool both_ranges = a->kind == SCOPE_RANGE && b->kind == SCOPE_RANGE;
         return a->inode == b->inode &&
-               (!both_ranges || (a->start < b->end && b->start < a->end));
+               (!both_ranges || (a->start < b->end && b->start < a->end &&
+                                 (RULE(RANGES_OVERLAP) || a->start <= b->start)));
     }
     return a->kind == b->kind && a->kind != SCOPE_PIN && view_equal(a->name, b->name);
 }

@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "lease/table_inside.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 struct lease_table *table_new(const struct lease_settings *settings, uint64_t epoch,
@@ -177,16 +176,22 @@ static void write_reserved(const struct lease_table *table, struct buffer *text)
     buffer_append_byte(text, ']');
 }
 
+static void write_number(struct buffer *text, struct view before, int64_t number)
+{
+    buffer_append(text, before);
+    buffer_append_i64(text, number);
+}
+
 static void write_settings(const struct lease_table *table, struct buffer *text)
 {
     const struct lease_settings *settings = &table->settings;
-    buffer_print(text,
-                 ",\n\"settings\":{\"drift_ppm\":%" PRIu32 ",\"margin_ms\":%" PRId64
-                 ",\"skew_ms\":%" PRId64 ",\"ttl_max_ms\":%" PRId64 ",\"late_ms\":%" PRId64
-                 ",\"takeover\":\"%s\"",
-                 settings->drift_ppm, settings->margin.us / 1000,
-                 settings->skew_tolerance.us / 1000, settings->ttl_max.us / 1000,
-                 settings->late_bound.us / 1000, settings->watch_only ? "observed" : "any");
+    write_number(text, VIEW(",\n\"settings\":{\"drift_ppm\":"), settings->drift_ppm);
+    write_number(text, VIEW(",\"margin_ms\":"), settings->margin.us / 1000);
+    write_number(text, VIEW(",\"skew_ms\":"), settings->skew_tolerance.us / 1000);
+    write_number(text, VIEW(",\"ttl_max_ms\":"), settings->ttl_max.us / 1000);
+    write_number(text, VIEW(",\"late_ms\":"), settings->late_bound.us / 1000);
+    buffer_append(text, VIEW(",\"takeover\":"));
+    buffer_append(text, settings->watch_only ? VIEW("\"observed\"") : VIEW("\"any\""));
     buffer_append(text, buffer_view(&table->unknown_settings));
     buffer_append_byte(text, '}');
 }
@@ -202,12 +207,15 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     check(!table->adopted);
     buffer_reserve(text, table->bytes + KIB_OF_HEADER + table->unknown.size +
                              table->unknown_settings.size);
-    buffer_print(text, "{\"format\":\"%s\",\"next_token\":%" PRIu64 ",\"write\":\"%.*s\"",
-                 TABLE_FORMAT, table->next_token, VIEW_ARGS(nonce));
+    buffer_append(text, VIEW("{\"format\":\"" TABLE_FORMAT "\",\"next_token\":"));
+    buffer_append_u64(text, table->next_token);
+    buffer_append(text, VIEW(",\"write\":\""));
+    buffer_append(text, nonce);
+    buffer_append_byte(text, '"');
     write_reserved(table, text);
     write_settings(table, text);
     if (table->missed > 0)
-        buffer_print(text, ",\"missed\":%u", table->missed);
+        write_number(text, VIEW(",\"missed\":"), table->missed);
     buffer_append(text, VIEW(",\n\"leases\":{"));
     for (size_t i = 0; i < table->lease_count; i++)
         write_entry(text, table->leases[i], i == 0);

@@ -121,6 +121,7 @@ struct table_op {
     enum table_outcome outcome;
     bool changed;     /* the table must be written */
     bool already;     /* it had happened before: by the attempt of `granted_by` */
+    bool in_line;     /* acquire: it stood in line before */
     uint64_t granted; /* the token */
     struct view granted_by;
     struct store_time expires; /* of what was granted or renewed */

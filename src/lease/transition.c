@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/rule.h"
 #include "base/utf8.h"
 #include "lease/table_inside.h"
 
@@ -160,7 +161,8 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
         lease_free(lease);
         return error_no_memory(&op->error);
     }
-    table->next_token++;
+    if (RULE(TOKENS_RISE) || op->kind != TABLE_CLAIM)
+        table->next_token++;
     op->changed = true;
     note_granted(op, lease);
     return HF_OK;
@@ -345,8 +347,9 @@ static enum hf_status check_once_per(const struct lease_table *table, struct tab
         if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
             continue;
         bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
-        int64_t ago_us = same_clock ? evidence->earliest.us - lease->ended.us
-                                    : wall_since(evidence->wall, lease->expires_at).us;
+        int64_t ago_us = same_clock && RULE(ONCE_PER_BY_STORE_TIME)
+                             ? evidence->earliest.us - lease->ended.us
+                             : wall_since(evidence->wall, lease->expires_at).us;
         char ago[SPAN_TEXT_MAX];
         if (ago_us < op->once_per.us)
             return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s",
@@ -363,7 +366,9 @@ static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
     size_t index = (size_t)(waiter - table->waiters);
     op->position = index;
     op->outcome = TABLE_QUEUED;
-    if (!waiter->reserved)
+    struct view blocker;
+    if (!waiter->reserved &&
+        (RULE(CLAIM_IN_TURN) || queue_active_blocks(table, waiter->wanted, &blocker)))
         return HF_OK;
     enum hf_status status = check_once_per(table, op, waiter->wanted, evidence);
     if (status == HF_OK)
@@ -387,6 +392,17 @@ static enum hf_status already_there(const struct lease *lease, struct table_op *
     return HF_OK;
 }
 
+/* What the same holder id has, which is a label and no name: see RULE(REENTRANCE_BY_SESSION). */
+static struct lease *find_of_holder(const struct lease_table *table, const struct lease *wanted)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE &&
+            view_equal(table->leases[i]->holder, wanted->holder) &&
+            leases_same_wish(table->leases[i], wanted))
+            return table->leases[i];
+    return NULL;
+}
+
 static enum hf_status apply_acquire(struct lease_table *table, struct table_op *op,
                                     const struct evidence *evidence)
 {
@@ -394,11 +410,16 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     struct waiter *waiter = table_find_waiter(table, op->wanted->id);
     if (lease)
         return already_there(lease, op);
+    op->in_line = waiter != NULL;
     if (waiter)
         return claim(table, waiter, evidence, op);
     enum hf_status status = check_wanted(table, op);
     if (status == HF_OK)
         status = clear_over(table, evidence, op);
+    struct lease *former =
+        RULE(REENTRANCE_BY_SESSION) ? NULL : find_of_holder(table, op->wanted);
+    if (status == HF_OK && former)
+        status = end_lease(table, former, LEASE_RELEASED, VIEW(""), evidence, op);
     if (status == HF_OK)
         status = check_slots(table, op);
     if (status == HF_OK)
@@ -407,7 +428,8 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
         return status;
     struct view blocker = VIEW("");
     bool free = !queue_active_blocks(table, op->wanted, &blocker);
-    bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0;
+    bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0 ||
+                 !RULE(NEWCOMERS_OBEY_ORDER);
     if ((!free || !first) && !op->wait)
         return free ? held(op, waiter_in_way(table, op->wanted), "others wait for it")
                     : held(op, blocker, "it is held");
@@ -430,15 +452,29 @@ static enum hf_status apply_claim(struct lease_table *table, struct table_op *op
 
 /* ---- Holders ------------------------------------------------------------------------- */
 
+/* Whether a holder's operation is about the lease that it names, and no other. */
+static bool goes_by_name(const struct table_op *op)
+{
+    return (op->kind != TABLE_RELEASE || RULE(RELEASE_NAMES_THE_LEASE)) &&
+           (op->kind != TABLE_BREAK || RULE(BREAK_NAMES_THE_LEASE));
+}
+
+static struct lease *find_named(const struct lease_table *table, const struct table_op *op)
+{
+    if (goes_by_name(op))
+        return table_find(table, op->id);
+    return table->lease_count > 0 ? table->leases[table->lease_count - 1] : NULL;
+}
+
 /* The lease that an operation names, if it is still the one; else NULL, and LOST or MISMATCH. */
 static struct lease *find_own(const struct lease_table *table, struct table_op *op)
 {
-    struct lease *lease = table_find(table, op->id);
+    struct lease *lease = find_named(table, op);
     if (!lease) {
         error_set(&op->error, HF_LOST, "the lease is not there any more");
         return NULL;
     }
-    if (lease->token != op->token) {
+    if (lease->token != op->token && goes_by_name(op)) {
         error_set(&op->error, HF_MISMATCH, "the lease has another token: %" PRIu64,
                   lease->token);
         return NULL;
@@ -470,10 +506,11 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
             return status;
         lease = table_find(table, op->id);
     }
-    if (lease->status != LEASE_ACTIVE)
+    if (lease->status != LEASE_ACTIVE && RULE(RENEW_NEVER_REVIVES))
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
     struct lease fields = *lease;
+    fields.status = LEASE_ACTIVE;
     fields.renewals++;
     stamp(&fields, evidence);
     status = replace(table, lease, &fields, op);
@@ -485,7 +522,7 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
 static enum hf_status apply_release(struct lease_table *table, struct table_op *op,
                                     const struct evidence *evidence)
 {
-    struct lease *lease = table_find(table, op->id);
+    struct lease *lease = find_named(table, op);
     op->outcome = TABLE_ENDED;
     if (!lease || lease->status != LEASE_ACTIVE) {
         op->already = true; /* released, or over in another way: it is not held */
@@ -545,6 +582,8 @@ static enum hf_status apply_cancel(struct lease_table *table, struct table_op *o
     }
     if (lease)
         op->token = lease->token;
+    if (lease && !RULE(CANCEL_GIVES_BACK))
+        return HF_OK;
     return apply_release(table, op, evidence);
 }
 
@@ -631,6 +670,18 @@ static enum hf_status apply_barrier(struct lease_table *table, struct table_op *
     return grant(table, op->wanted, evidence, op);
 }
 
+/* Grants at once what is only reserved; the one who waits has then no send time of its own. See
+ * RULE(CLAIM_BY_OWN_PUT). */
+static void hand_over(struct lease_table *table, const struct evidence *evidence)
+{
+    for (size_t i = table->waiter_count; i-- > 0;) {
+        struct table_op op = { .kind = TABLE_CLAIM };
+        if (table->waiters[i].reserved)
+            claim(table, &table->waiters[i], evidence, &op);
+        queue_settle(table, evidence->now);
+    }
+}
+
 /* ---- All of it ----------------------------------------------------------------------- */
 
 enum hf_status table_apply(struct lease_table *table, struct table_op *op,
@@ -648,12 +699,15 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     op->outcome = TABLE_NOTHING;
     op->changed = false;
     op->already = false;
+    op->in_line = false;
     op->blocker[0] = '\0';
     error_clear(&op->error);
     enum hf_status status = moves[op->kind](table, op, evidence);
     if (op->changed) {
         trim_finished(table);
         queue_settle(table, evidence->now);
+        if (!RULE(CLAIM_BY_OWN_PUT))
+            hand_over(table, evidence);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/rule.h"
 
 #include <inttypes.h>
 
@@ -207,12 +208,13 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *
     if (strcmp(last->table, writer->table) != 0)
         return error_set(error, HF_MISMATCH, "the object is written under the lock of %.120s",
                          last->table);
-    if (last->token > writer->token)
+    if (last->token > writer->token && RULE(LOWER_TOKEN_IS_FENCED))
         return error_set(error, HF_FENCED,
                          "token %" PRIu64 " has written, ours is only %" PRIu64, last->token,
                          writer->token);
-    if (last->token == writer->token && strcmp(last->session, writer->session) == 0 &&
-        last->seq >= writer->seq)
+    bool same_session = strcmp(last->session, writer->session) == 0 || !RULE(SEQ_OF_A_SESSION);
+    if (last->token == writer->token && same_session && last->seq >= writer->seq &&
+        (last->seq == writer->seq || RULE(SAME_TOKEN_IN_ORDER)))
         *ret_outcome = last->seq == writer->seq ? FENCE_DONE : FENCE_SUPERSEDED;
     return HF_OK;
 }
@@ -224,5 +226,6 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over)
 {
-    return fence->stamp.token == writer->token && !fence_stamp_equal(&fence->stamp, over);
+    return fence->stamp.token == writer->token && !fence_stamp_equal(&fence->stamp, over) &&
+           RULE(MAYBE_GONE_IS_NOT_DONE);
 }

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/layout.h"
+#include "base/rule.h"
 #include "lock/fenced_inside.h"
 #include "lock/handle.h"
 #include "store/stream.h"
@@ -147,7 +148,7 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     if (gone)
         return error_set(&op->error, HF_CONFLICT, "others write with the same lease");
     status = check_lease(write, &op->error);
-    if (status != HF_OK)
+    if (status != HF_OK && RULE(FENCE_ASKS_THE_LEASE))
         return status;
     go_over(write, fence);
     op->changed = true;
@@ -174,6 +175,23 @@ static void discard_body(struct hf_client *client, struct view name)
     store_delete(client->store, &call);
 }
 
+/* Whether a body is there: OK; UNAVAILABLE: not yet, or nobody can tell. A refusal does not say: it
+ * may be because of an earlier try of ours that has landed, or of one that is still under way and
+ * comes to nothing. */
+static enum hf_status look_for_body(struct hf_client *client, struct view name,
+                                    struct hf_error *error)
+{
+    struct buffer byte = BUFFER_INIT(1);
+    struct get_call get = { .key = name, .length = 1, .body = &byte };
+    if (store_get(client->store, &get) == HF_OK)
+        error_clear(error);
+    else
+        error_set(error, HF_UNAVAILABLE, "the body was refused, and is not there");
+    clock_learn(&client->clock, &get.stamp);
+    buffer_release(&byte);
+    return error->status;
+}
+
 /* Where a streamed put obeys no condition it goes without one: nobody else draws this name, and
  * sent twice it is the same. */
 static enum hf_status send_body(struct hf_client *client, const struct write *write,
@@ -188,8 +206,9 @@ static enum hf_status send_body(struct hf_client *client, const struct write *wr
                                 : store_put_file(client->store, &put, content->fd, NULL);
     clock_learn(&client->clock, &put.stamp);
     *error = put.error;
-    if (status == HF_CONFLICT) /* an earlier try has landed */
-        status = error_clear(error);
+    if (status == HF_CONFLICT)
+        status = RULE(REFUSED_BODY_IS_LOOKED_FOR) ? look_for_body(client, put.key, error)
+                                                  : error_clear(error);
     uint64_t size = content->size;
     if (status == HF_OK && content->fd >= 0)
         status = file_size(content->fd, &size, error);
@@ -225,9 +244,11 @@ static void clear_up(const struct write *write, enum hf_status status)
 {
     struct hf_client *client = write->lock->client;
     bool stands = status == HF_OK && write->outcome != FENCE_SUPERSEDED;
-    if (status == HF_OK && write->replaced_size > 0)
+    bool swapped = status == HF_OK || !RULE(OLD_BODY_AFTER_THE_SWAP);
+    if (swapped && write->replaced_size > 0)
         discard_body(client, (struct view){ write->replaced, write->replaced_size });
-    if (!stands && status != HF_UNSURE && write->name[0] != '\0')
+    bool may_stand = stands || (status == HF_UNSURE && RULE(UNSURE_KEEPS_BODY));
+    if (!may_stand && write->name[0] != '\0')
         discard_body(client, view_of(write->name));
 }
 
@@ -378,11 +399,14 @@ static enum hf_status write_once(struct write *write, struct hf_error *error)
     if (write->content->kind == FENCE_BODY) {
         name_body(write);
         status = put_body(write, error);
+        if (status == HF_UNAVAILABLE && !RULE(BODY_BEFORE_FENCE))
+            status = HF_OK;
     }
     if (status == HF_OK)
         status = swap_fence(write, error);
     /* A refusal of today does not undo what was there yesterday. */
-    if (write->seen && status != HF_OK && status != HF_FENCED && status != HF_CONFLICT)
+    if (write->seen && RULE(SEEN_IS_NOT_UNDONE) && status != HF_OK && status != HF_FENCED &&
+        status != HF_CONFLICT)
         error->status = status = HF_UNSURE;
     clear_up(write, status);
     return status;

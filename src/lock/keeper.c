@@ -1,6 +1,7 @@
 #include "lock/keeper.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 #include "lock/handle.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static bool news_locked(struct hf_lock *lock, const struct evidence *evidence,
     struct mono_time end = validity_end(&lock->validity, evidence);
     if (lock->gone == HF_OK && !mono_before(evidence->now, end)) {
         lock->gone = HF_EXPIRED;
-        lock->tell_gone = true;
+        lock->tell_gone = RULE(GONE_IS_TOLD);
     }
     if (lock->tell_gone) {
         lock->tell_gone = lock->tell_safe = false;
@@ -182,9 +183,10 @@ static void note_renewal_locked(struct hf_client *client, struct hf_lock *lock,
                                 const struct request *request)
 {
     enum hf_status status = request->op.error.status;
-    if (lock->gone != HF_OK)
+    if (lock->gone != HF_OK && RULE(GONE_STAYS_GONE))
         return;
-    if (status == HF_OK) {
+    if (status == HF_OK || (status == HF_UNSURE && !RULE(RENEWAL_NEEDS_AN_ANSWER))) {
+        lock->gone = HF_OK;
         struct validity validity = request_validity(request);
         lock->tell_safe = lock->in_danger;
         lock_renewed_locked(lock, &validity);

@@ -2,6 +2,7 @@
 #include "lock/client.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 
 /* A damaged table is replaced so often in one request; then something damages it again. */
 #define REPLACE_TRIES_MAX 3
@@ -93,6 +94,7 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     else if (status == HF_OK && request->table.outcome == TABLE_QUEUED && request->blocked)
         note_blocked(request, table, request->table.position);
     op->changed = request->table.changed;
+    op->found = request->table.already || request->table.in_line;
     op->quiet = !calls_somebody(request, table, evidence);
     op->error = request->table.error;
     return status;
@@ -154,6 +156,8 @@ struct validity request_validity(const struct request *request)
     const struct doc_attempt *attempt =
         doc_attempt_of(&request->op, view_of(request->granted_by));
     struct evidence then = { .now = attempt->t0 };
+    if (!RULE(VALID_FROM_T0))
+        then.now = env_now(request->place->client->env);
     return (struct validity){
         .t0 = attempt->t0,
         .until = lease_valid_until(&request->settings, request->ttl, &then),

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "base/rule.h"
 #include "lock/client.h"
 
 #include <stdlib.h>
@@ -190,6 +191,11 @@ void room_seen(void *argument, const void *body, const struct evidence *evidence
             first = i < first ? i : first;
             seat->missing = false;
             if (table->waiters[i].reserved)
+                give_turn_locked(place, seat);
+        }
+        for (size_t i = 0; !RULE(CLAIM_BY_OWN_PUT) && i < table->lease_count; i++) {
+            struct seat *seat = seat_of(place, table->leases[i]->id);
+            if (seat && seat->queued)
                 give_turn_locked(place, seat);
         }
         for (size_t i = 0; i < room->seat_count; i++)

@@ -2,6 +2,7 @@
 
 #include "base/layout.h"
 #include "base/parse.h"
+#include "base/rule.h"
 #include "lock/epoch.h"
 
 #include <inttypes.h>
@@ -70,7 +71,8 @@ static enum hf_status decode(struct view bytes, struct mono_time arrived, const 
                              void **ret_body, struct hf_error *error)
 {
     struct lease_table *table;
-    enum hf_status status = table_decode(bytes, arrived, previous, &table, error);
+    const void *known = RULE(WATCH_OVER_RELOADS) ? previous : NULL;
+    enum hf_status status = table_decode(bytes, arrived, known, &table, error);
     if (status == HF_OK)
         *ret_body = table;
     return status;
@@ -110,9 +112,10 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
     if (is_whole(table))
         return HF_OK;
     enum hf_status status =
-        table->adopted ? epoch_raise(space->store, space->clock, view_of(space->ns), deadline,
-                                     &epoch, error)
-                       : epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
+        table->adopted && RULE(ADOPTION_RAISES_EPOCH)
+            ? epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
+                          error)
+            : epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
     if (status != HF_OK)
         return status;
     table->adopted = false;
@@ -157,9 +160,13 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     if (!table)
         return error->status;
     enum hf_status status = HF_OK;
-    if (space->store->traits.delete_conditional)
-        status = write_stub(space, key, table, deadline, ret_etag, error);
     table->next_token = 0;
+    if (!RULE(EPOCH_AFTER_THE_STUB))
+        status = prepare(space, table, deadline, error);
+    uint64_t early = table->next_token;
+    if (status == HF_OK && space->store->traits.delete_conditional && RULE(BORN_IN_TWO_WRITES))
+        status = write_stub(space, key, table, deadline, ret_etag, error);
+    table->next_token = early;
     if (status == HF_OK)
         status = prepare(space, table, deadline, error);
     if (status != HF_OK) {
@@ -237,10 +244,14 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
     struct lease barrier = { .id = view_of(nonce),
                              .holder = VIEW("replaced a damaged table"),
                              .ttl = space->settings.ttl_max };
+    if (!RULE(BARRIER_OF_TTL_MAX))
+        barrier.ttl = SPAN_MS(LEASE_TTL_MS_MIN);
     struct table_op op = { .kind = TABLE_BARRIER, .wanted = &barrier, .epoch = epoch };
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
     struct lease_table *table = table_new(&space->settings, epoch, error);
-    enum hf_status status = table ? table_apply(table, &op, &evidence) : error->status;
+    enum hf_status status = table ? HF_OK : error->status;
+    if (table && RULE(BARRIER_AFTER_DAMAGE))
+        status = table_apply(table, &op, &evidence);
     if (status == HF_OK && !table_encode(table, view_of(nonce), &text))
         status = error_no_memory(&op.error);
     if (table && status != HF_OK)
@@ -283,11 +294,13 @@ enum hf_status table_replace(struct table_space *space, struct view key,
     bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));
     if (status == HF_OK && !marked)
         status = keep_aside(space, key, buffer_view(&bytes), deadline, error);
-    if (status == HF_OK && !marked)
+    if (status == HF_OK && !marked && RULE(DAMAGE_IS_MARKED))
         status = mark_damaged(space, key, deadline, &get.info.etag, error);
-    if (status == HF_OK)
+    if (status == HF_OK && RULE(DAMAGE_RAISES_EPOCH))
         status = epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
                              error);
+    else if (status == HF_OK)
+        status = epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
     if (status == HF_OK)
         status = write_barrier(space, key, &get.info.etag, epoch, deadline, error);
     buffer_release(&bytes);

@@ -83,9 +83,11 @@ struct object_info {
 };
 
 /* What a reply says about the store's clock: its Date, and when on our boot-time clock the
- * request left and the reply came. Unknown where the store tells no time. */
+ * request left and the reply came. Unknown where the store tells no time; out of a cache (Age) it
+ * is a date of some time ago. */
 struct store_stamp {
     bool known;
+    bool cached;
     struct wall_time date;
     struct mono_time sent;
     struct mono_time received;

@@ -10,7 +10,8 @@
 struct store_stamp s3_stamp(const struct http_reply *reply)
 {
     return (struct store_stamp){
-        .known = reply->outcome == HTTP_ANSWERED && reply->has_date && !reply->has_age,
+        .known = reply->outcome == HTTP_ANSWERED && reply->has_date,
+        .cached = reply->has_age,
         .date = reply->date,
         .sent = reply->sent,
         .received = reply->received,

@@ -1,0 +1,106 @@
+/* rule.h: the rules that close a race, by name.
+ *
+ *     if (RULE(RENEW_NEVER_REVIVES) && lease->status != LEASE_ACTIVE)
+ *
+ * A rule always holds. Only a simulator that was configured with -Dmutants=true can break one of
+ * them (holdfast-sim --mutant NAME), and then its judges must notice: `make mutants` shows for each
+ * how many seeds that took. So this is the list of what one must not simplify away, and of how it
+ * would go wrong; nothing else in the library knows of mutants. */
+#ifndef BASE_RULE_H
+#define BASE_RULE_H
+
+#include <stdbool.h>
+
+/* The rule, the workload whose judge notices, and what is done once it is broken. */
+#define RULE_TABLE(ROW)                                                                        \
+    /* When a lease is over, and for how long it is held. */                                   \
+    ROW(SCAVENGE_WITH_PROOF, "locks", "scavenges at now >= expires_at")                        \
+    ROW(SKEW_TOLERANCE, "locks", "takes over at the store's expires_at, without tolerance")    \
+    ROW(WATCH_TO_THE_END, "locks", "takes over one tick before the watch ends")                \
+    ROW(WATCH_SINCE_ARRIVAL, "locks",                                                          \
+        "watches since the request was sent, not since its reply")                             \
+    ROW(WATCH_ANEW_WHEN_RENEWED, "locks", "goes on watching a lease that was renewed")         \
+    ROW(WATCH_OVER_RELOADS, "locks", "begins to watch anew at each load")                      \
+    ROW(CLOCK_ID_MUST_MATCH, "locks", "compares store times of two boots or machines")         \
+    ROW(BOOT_CLOCK_FOR_LOCAL_STORES, "locks", "takes the wall clock for a local store's time") \
+    ROW(CACHED_DATES_TELL_NOTHING, "locks", "takes a stale Date for a sample")                 \
+    ROW(WIDEST_INTERVAL, "locks", "believes the last sample of the store's clock alone")       \
+    ROW(SAMPLE_SINCE_SENT, "locks", "forgets that a date may be as old as the request took")   \
+    ROW(VALID_FROM_T0, "locks", "counts validity from the reply")                              \
+    ROW(VALID_FROM_THAT_ATTEMPT, "locks", "counts validity from the last attempt")             \
+    ROW(CLAIM_BY_OWN_PUT, "locks",                                                             \
+        "is handed the lease, and counts from the poll that saw it")                           \
+    ROW(GONE_STAYS_GONE, "locks",                                                              \
+        "a late renewal revives what its holder was told to be gone")                          \
+    ROW(RENEWAL_NEEDS_AN_ANSWER, "locks", "believes in a renewal without an answer")           \
+    ROW(GONE_IS_TOLD, "locks", "tells the holder only when a renewal is refused")              \
+    /* One document, changed by compare-and-swap. */                                           \
+    ROW(NONCE_IN_EVERY_WRITE, "doc", "writes without a nonce")                                 \
+    ROW(NO_BLIND_RETRY, "doc", "sends a put without answer again, blindly")                    \
+    ROW(RELOAD_AFTER_FAILURE, "doc", "goes on from a body that was not written")               \
+    ROW(FIRST_WRITE_IF_ABSENT, "doc", "writes a new document without a condition")             \
+    ROW(CONFLICT_MAY_BE_OURS, "doc", "takes a conflict for a write that was not done")         \
+    ROW(NOT_DONE_AFTER_A_SWAP, "doc", "what is not there after UNSURE is told as not done")    \
+    ROW(SETTLE_WRITES, "doc", "cancels without a write what may still land")                   \
+    ROW(REFUSED_AFTER_THE_PUT, "doc", "tells refusals of a batch that was not written")        \
+    ROW(REFUSED_BY_FRESH_BODY, "doc", "tells refusals from a cached body")                     \
+    ROW(LATE_IS_UNSURE, "doc", "tells TIMEOUT of what may still land")                         \
+    /* The lease table. */                                                                     \
+    ROW(TOKENS_RISE, "locks", "a claim uses up no token")                                      \
+    ROW(RENEW_NEVER_REVIVES, "locks", "renews what was taken for over")                        \
+    ROW(RELEASE_NAMES_THE_LEASE, "locks", "releases whatever lease stands there")              \
+    ROW(BREAK_NAMES_THE_LEASE, "locks", "breaks whatever lease stands there")                  \
+    ROW(REENTRANCE_BY_SESSION, "locks", "lets the same holder id re-enter")                    \
+    ROW(SHARED_BESIDE_SHARED_ONLY, "locks", "grants exclusive beside shared")                  \
+    ROW(SLOTS_ARE_COUNTED, "locks", "grants one slot too many")                                \
+    ROW(ONCE_PER_BY_STORE_TIME, "locks", "judges once_per by wall clocks")                     \
+    ROW(RANGES_OVERLAP, "ranges", "compares only where ranges start")                          \
+    ROW(TREE_BY_SEGMENT, "ranges", "takes /ab for a part of the tree /a")                      \
+    ROW(TREE_ABOVE_TOO, "ranges", "overlooks that a tree lies inside another")                 \
+    ROW(EVERY_SCOPE_COUNTS, "ranges", "compares only the first scope of a lock")               \
+    /* Waiting. */                                                                             \
+    ROW(NEWCOMERS_OBEY_ORDER, "locks", "newcomers overtake those who wait")                    \
+    ROW(CLAIM_IN_TURN, "locks", "claims what is free out of turn")                             \
+    ROW(FIRST_IN_LINE, "locks", "reserves for everybody in line at once")                      \
+    ROW(CLAIM_WINDOW, "locks", "drops one whose turn it is after a tenth of the window")       \
+    ROW(MISSED_TURN_IS_DROPPED, "locks", "waits for ever for one who does not claim")          \
+    ROW(CANCEL_GIVES_BACK, "locks", "a cancel leaves what was granted meanwhile")              \
+    /* Epochs, births and damage. */                                                           \
+    ROW(BARRIER_AFTER_DAMAGE, "epochs", "replaces a damaged table by one that grants at once") \
+    ROW(BARRIER_OF_TTL_MAX, "epochs",                                                          \
+        "the barrier after damage is shorter than leases can be")                              \
+    ROW(DAMAGE_RAISES_EPOCH, "epochs", "replaces a damaged table without raising the epoch")   \
+    ROW(DAMAGE_IS_MARKED, "epochs", "replaces damage that may come again, by its ETag")        \
+    ROW(ADOPTION_RAISES_EPOCH, "epochs",                                                       \
+        "adopts another program's table in the epoch as it is")                                \
+    ROW(PURGE_RAISES_EPOCH, "epochs", "purges a table without raising the epoch")              \
+    ROW(BORN_IN_TWO_WRITES, "epochs", "a table that may be purged is born in one write")       \
+    ROW(EPOCH_AFTER_THE_STUB, "epochs", "reads the epoch before the stub has landed")          \
+    /* Fenced objects. */                                                                      \
+    ROW(LOWER_TOKEN_IS_FENCED, "fenced", "writes with a lower token than the last")            \
+    ROW(SAME_TOKEN_IN_ORDER, "fenced", "an older write of the same lease goes over a newer")   \
+    ROW(FENCE_IN_THE_BYTES, "fenced",                                                          \
+        "keeps the fence in metadata, where ETags hash the content")                           \
+    ROW(FENCE_ASKS_THE_LEASE, "fenced", "writes though its own lease is over")                 \
+    ROW(BODY_BEFORE_FENCE, "fenced", "swaps the fence before its body is known to be there")   \
+    ROW(REFUSED_BODY_IS_LOOKED_FOR, "fenced",                                                  \
+        "takes a body that is refused for one that landed")                                    \
+    ROW(UNSURE_KEEPS_BODY, "fenced", "deletes the body of a fence that may still land")        \
+    ROW(OLD_BODY_AFTER_THE_SWAP, "fenced", "deletes the old body before the swap is known")    \
+    ROW(SEEN_IS_NOT_UNDONE, "fenced", "tells as not done what had been there")                 \
+    ROW(MAYBE_GONE_IS_NOT_DONE, "fenced",                                                      \
+        "writes again what another of its lease may have replaced")                            \
+    ROW(SEQ_OF_A_SESSION, "fenced", "compares numbers of two sessions")
+
+#define RULE_ENUM_(name, workload, broken) RULE_##name,
+enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };
+#undef RULE_ENUM_
+
+#ifdef HOLDFAST_MUTANTS
+extern enum rule rule_broken; /* RULE_COUNT: none */
+#define RULE(name) (rule_broken != RULE_##name)
+#else
+#define RULE(name) ((void)RULE_##name, true)
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""mutants.py: breaks each rule of src/base/rule.h in turn, and says how many seeds it took a judge
+to notice.
+
+    tools/mutants.py HOLDFAST_SIM [--rounds N] [--seeds MAX] [--only NAME,...]
+
+The simulator must be configured with -Dmutants=true. Each round begins at seeds of its own, under
+the same plans for all; a mutant that lives through MAX seeds has survived, and so has one that was
+stopped by an assertion of the library and not by a judge. Exits with 0 when all were killed, at
+least 40 of them, and at least ten of those are subtle: a median of 50 seeds or more.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROUND_APART = 1000000
+MUTANTS_MIN, SUBTLE_MIN = 40, 10
+SUBTLE_SEEDS, PLAIN_SEEDS = 50, 5
+SECONDS_MAX = 600
+
+KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
+
+
+class Round:
+    """One search for a seed that a judge fails."""
+
+    def __init__(self, program, name, workload, first, seeds):
+        began = time.monotonic()
+        run = subprocess.run(
+            [program, "--mutant", name, "--workload", workload, "--seed", str(first),
+             "--seeds", str(seeds), "--no-shrink"],
+            capture_output=True, text=True, timeout=SECONDS_MAX)
+        self.seconds = time.monotonic() - began
+        found = KILLED.search(run.stderr)
+        self.killed = run.returncode == 1 and found is not None
+        self.seeds = int(found.group(1)) - first + 1 if self.killed else seeds
+        self.sentence = found.group(2) if found else ""
+        if not self.killed and run.returncode != 0:
+            self.sentence = "died: " + run.stderr.strip().splitlines()[0][:100]
+
+
+class Mutant:
+    def __init__(self, line):
+        self.name, self.workload, self.wrong = line.split("\t")
+        self.rounds = []
+
+    def is_killed(self):
+        return all(round.killed for round in self.rounds)
+
+    def median(self):
+        return statistics.median(round.seeds for round in self.rounds)
+
+    def row(self):
+        seeds = sorted(round.seeds for round in self.rounds)
+        seconds = statistics.median(round.seconds for round in self.rounds)
+        verdict = f"{self.median():7.0f} {seeds[0]:7d} {seeds[-1]:7d} {seconds:8.2f}"
+        if not self.is_killed():
+            lived = sum(not round.killed for round in self.rounds)
+            verdict = f"   SURVIVED {lived} of {len(self.rounds)} rounds   "
+        story = next((round.sentence for round in self.rounds if round.sentence), "")
+        return (f"{self.name:28} {self.workload:7} {verdict}  {self.wrong}\n"
+                f"{'':70}{story}")
+
+
+def read_mutants(program, only):
+    listing = subprocess.run([program, "--mutants"], capture_output=True, text=True, check=True)
+    mutants = [Mutant(line) for line in listing.stdout.splitlines()]
+    unknown = set(only) - {mutant.name for mutant in mutants}
+    if unknown:
+        sys.exit(f"mutants.py: there is no mutant {', '.join(sorted(unknown))}")
+    return [mutant for mutant in mutants if not only or mutant.name in only]
+
+
+def hunt(program, mutants, rounds, seeds):
+    """Runs all rounds, as many at a time as there are cores."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = [
+            (mutant, [pool.submit(Round, program, mutant.name, mutant.workload,
+                                  1 + number * ROUND_APART, seeds)
+                      for number in range(rounds)])
+            for mutant in mutants]
+        for mutant, futures in waiting:
+            mutant.rounds = [future.result() for future in futures]
+            print(mutant.row(), flush=True)
+
+
+def summarise(mutants, seconds):
+    killed = [mutant for mutant in mutants if mutant.is_killed()]
+    plain = sum(mutant.median() <= PLAIN_SEEDS for mutant in killed)
+    subtle = sum(mutant.median() >= SUBTLE_SEEDS for mutant in killed)
+    print(f"\n{len(killed)} of {len(mutants)} mutants killed by a judge, in {seconds:.0f} s; "
+          f"{plain} of them within {PLAIN_SEEDS} seeds, {subtle} subtle "
+          f"(a median of {SUBTLE_SEEDS} seeds or more)")
+    return len(killed) == len(mutants), len(killed), subtle
+
+
+def main():
+    parser = argparse.ArgumentParser(description="breaks each rule in turn")
+    parser.add_argument("program")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=20000)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    only = [name for name in arguments.only.split(",") if name]
+    mutants = read_mutants(arguments.program, only)
+    print(f"{'rule':28} {'judge':7} {'median':>7} {'least':>7} {'most':>7} {'seconds':>8}  "
+          f"what is done once it is broken\n")
+    began = time.monotonic()
+    hunt(arguments.program, mutants, arguments.rounds, arguments.seeds)
+    all_killed, killed, subtle = summarise(mutants, time.monotonic() - began)
+    enough = only or (killed >= MUTANTS_MIN and subtle >= SUBTLE_MIN)
+    return 0 if all_killed and enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
