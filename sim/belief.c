@@ -13,3 +13,13 @@ enum hf_status belief_of(struct world *world, struct hf_lock *lock)
     *lock = before;
     return status;
 }
+
+int64_t belief_left_ms(struct world *world, struct hf_lock *lock)
+{
+    struct hf_lock before = *lock;
+    world_begin_look(world);
+    int64_t left_ms = hf_lock_remaining_ms(lock);
+    world_end_look(world);
+    *lock = before;
+    return left_ms;
+}

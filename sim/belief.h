@@ -9,4 +9,7 @@
  * trace. */
 enum hf_status belief_of(struct world *world, struct hf_lock *lock);
 
+/* The same for hf_lock_remaining_ms. */
+int64_t belief_left_ms(struct world *world, struct hf_lock *lock);
+
 #endif

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/rule.h"
 #include "store/toolkit.h"
 
 #include <inttypes.h>
@@ -69,8 +70,9 @@ void bucket_step_clock(struct bucket *bucket, struct span by)
 
 static struct object *object_new(struct view key, struct view body)
 {
-    struct object *object = calloc(1, sizeof *object + key.size + body.size);
+    struct object *object = malloc(sizeof *object + key.size + body.size);
     check(object);
+    *object = (struct object){ 0 };
     memcpy(object->space, key.data, key.size);
     if (body.size > 0)
         memcpy(object->space + key.size, body.data, body.size);
@@ -83,9 +85,13 @@ static struct object *object_new(struct view key, struct view body)
 static void set_etag(struct bucket *bucket, struct object *object)
 {
     char text[24];
+    struct view hashed = object->body;
+    if (!RULE(FENCE_IN_THE_BYTES) &&
+        view_starts_with(hashed, VIEW("{ \"format\": \"holdfast.fenced/")))
+        view_cut(&hashed, '\n'); /* as if the fence stood in metadata */
     bucket->writes++;
     int size = bucket->options.etag_by_content
-                   ? snprintf(text, sizeof text, "%016" PRIx64, hash_xxh3(object->body))
+                   ? snprintf(text, sizeof text, "%016" PRIx64, hash_xxh3(hashed))
                    : snprintf(text, sizeof text, "v%" PRIu64, bucket->writes);
     check(etag_set(&object->info.etag, (struct view){ text, (size_t)size }));
 }
@@ -101,6 +107,8 @@ static enum hf_status judge(struct bucket *bucket, const struct condition *condi
 {
     if (bucket->options.ignore_conditions)
         return error_clear(error);
+    if (bucket->options.missing_is_conflict && !current && condition->kind == CONDITION_MATCH)
+        return error_set(error, HF_CONFLICT, "the object has changed");
     return condition_judge(condition, current ? &current->info.etag : NULL, error);
 }
 

@@ -9,6 +9,8 @@
 struct bucket_options {
     bool etag_by_content; /* equal bytes, equal ETag, as on S3; else each write has a new one */
     bool delete_conditional; /* a delete obeys if-match; else such a delete is refused */
+    bool
+        missing_is_conflict; /* a write if-match of a missing object: CONFLICT, not NOT_FOUND */
     bool ignore_conditions;  /* accepts conditions and does not obey them: judges must notice */
     enum store_clock clock; /* DATE: replies are stamped; BOOT: a store on the nodes' machine */
 };

@@ -1,21 +1,6 @@
 #include "sim/clock.h"
 
-#include "base/check.h"
-
-#define SECOND_US 1000000
-
-/* Whole seconds and the rest apart: the product stays small for every length of time. */
-static int64_t gained(int64_t elapsed_us, int64_t drift_ppm)
-{
-    return elapsed_us / SECOND_US * drift_ppm + elapsed_us % SECOND_US * drift_ppm / SECOND_US;
-}
-
-int64_t clock_at(const struct sim_clock *clock, int64_t true_us)
-{
-    int64_t elapsed = true_us - clock->true_base_us;
-    check(elapsed >= 0);
-    return clock->local_base_us + elapsed + gained(elapsed, clock->drift_ppm);
-}
+#define SECOND_US CLOCK_SECOND_US
 
 int64_t clock_when(const struct sim_clock *clock, int64_t local_us)
 {
@@ -26,9 +11,9 @@ int64_t clock_when(const struct sim_clock *clock, int64_t local_us)
      */
     int64_t rate = SECOND_US + clock->drift_ppm;
     int64_t elapsed = wanted / rate * SECOND_US + wanted % rate * SECOND_US / rate;
-    while (elapsed + gained(elapsed, clock->drift_ppm) < wanted)
+    while (elapsed + clock_gained(elapsed, clock->drift_ppm) < wanted)
         elapsed++;
-    while (elapsed > 0 && elapsed - 1 + gained(elapsed - 1, clock->drift_ppm) >= wanted)
+    while (elapsed > 0 && elapsed - 1 + clock_gained(elapsed - 1, clock->drift_ppm) >= wanted)
         elapsed--;
     return clock->true_base_us + elapsed;
 }

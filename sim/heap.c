@@ -1,4 +1,8 @@
-/* heap.c: a header in front of each block links it into the list of its owner. */
+/* heap.c: a header in front of each block links it into the list of its owner.
+ *
+ * Blocks come in sizes of powers of two, and one that is freed waits for the next that needs its
+ * size: a run allocates some ten thousand, most of them for a moment. Where AddressSanitizer looks
+ * on each is malloc's own, so that it sees what is freed. */
 #include "sim/heap.h"
 
 #include "base/check.h"
@@ -26,7 +30,23 @@ struct heap_block {
 _Static_assert(sizeof(struct heap_block) % alignof(max_align_t) == 0,
                "what follows the header is aligned for any type");
 
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#define KEEP_FREED 0
+#else
+#define KEEP_FREED 1
+#endif
+
+#define KINDS            20 /* of 64 bytes up to 32 MiB; larger ones go back to malloc at once */
+#define KIND_BYTES(kind) ((size_t)64 << (kind))
+
 static struct heap *current;
+static struct heap_block *spare[KINDS + 1]; /* freed, by kind, linked by `older` */
 
 void *__real_malloc(size_t size);
 void *__real_realloc(void *bytes, size_t size);
@@ -89,6 +109,54 @@ static struct heap_block *block_of(void *bytes)
     return block;
 }
 
+/* ---- Getting blocks, and giving them back -------------------------------------------- */
+
+/* The kind of block that has room for so many bytes; KINDS: one of its own size. */
+static unsigned kind_of(size_t size)
+{
+    unsigned kind = size <= 64 ? 0 : 58 - (unsigned)__builtin_clzll(size - 1);
+    return KEEP_FREED && kind < KINDS ? kind : KINDS;
+}
+
+static struct heap_block *get_block(size_t size)
+{
+    unsigned kind = kind_of(size);
+    struct heap_block *block = spare[kind];
+    if (block)
+        spare[kind] = block->older;
+    else
+        block = __real_malloc(sizeof *block + (kind < KINDS ? KIND_BYTES(kind) : size));
+    return block;
+}
+
+static void put_block(struct heap_block *block)
+{
+    unsigned kind = kind_of(block->size);
+    if (kind == KINDS) {
+        __real_free(block);
+        return;
+    }
+    block->older = spare[kind];
+    spare[kind] = block;
+}
+
+/* The same block with room for so many bytes, where that is nothing to do, or elsewhere; NULL
+ * without memory, and then the block is as it was. */
+static struct heap_block *resize_block(struct heap_block *block, size_t size)
+{
+    unsigned kind = kind_of(size), kind_before = kind_of(block->size);
+    if (kind == KINDS && kind_before == KINDS)
+        return __real_realloc(block, sizeof *block + size);
+    if (kind == kind_before)
+        return block;
+    struct heap_block *moved = get_block(size);
+    if (moved) {
+        memcpy(moved + 1, block + 1, block->size < size ? block->size : size);
+        put_block(block);
+    }
+    return moved;
+}
+
 /* Whether this allocation is one that is to fail, or cannot be served anyway. */
 static bool refuse(size_t size)
 {
@@ -109,7 +177,7 @@ void heap_drop(struct heap *heap)
     while (heap->newest) {
         struct heap_block *block = heap->newest;
         disown(block);
-        __real_free(block);
+        put_block(block);
     }
     check(heap->count == 0 && heap->bytes == 0);
 }
@@ -118,8 +186,7 @@ void heap_drop(struct heap *heap)
 
 void *__wrap_malloc(size_t size)
 {
-    struct heap_block *block =
-        refuse(size) ? NULL : __real_malloc(sizeof(struct heap_block) + size);
+    struct heap_block *block = refuse(size) ? NULL : get_block(size);
     if (!block) {
         errno = ENOMEM;
         return NULL;
@@ -148,8 +215,7 @@ void *__wrap_realloc(void *bytes, size_t size)
     struct heap *owner = block->owner;
     size_t old_size = block->size;
     disown(block);
-    struct heap_block *moved =
-        refuse(size) ? NULL : __real_realloc(block, sizeof *block + size);
+    struct heap_block *moved = refuse(size) ? NULL : resize_block(block, size);
     adopt(moved ? moved : block, owner, moved ? size : old_size);
     return moved ? moved + 1 : NULL;
 }
@@ -170,7 +236,7 @@ void __wrap_free(void *bytes)
         return;
     struct heap_block *block = block_of(bytes);
     disown(block);
-    __real_free(block);
+    put_block(block);
 }
 
 char *__wrap_strndup(const char *text, size_t max)

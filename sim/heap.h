@@ -28,7 +28,9 @@ struct heap {
 
 #define HEAP_INIT ((struct heap){ NULL, 0, 0, 0 })
 
-/* From here on allocations belong to `heap` (NULL: to nobody). Returns who it was before. */
+/* From here on allocations belong to `heap` (NULL: to nobody). Returns who it was before. Not to be
+ * made inline: compilers take malloc for a function that looks at no variable of ours, and would
+ * leave out what is set before it and set back behind it. */
 struct heap *heap_enter(struct heap *heap);
 
 /* Frees all that the heap still owns. */

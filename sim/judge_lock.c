@@ -1,70 +1,24 @@
-#include "sim/judge_lock.h"
-
 #include "base/check.h"
+#include "base/parse.h"
 #include "sim/belief.h"
+#include "sim/judge_inside.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A renewal may have been begun this long before it seems to have been: the store's date is known
- * by whole seconds, and the wider the longer its reply took. */
-#define RENEWAL_SLACK_US (INT64_C(30) * 1000000)
+/* Finished leases that a table keeps; one more, and the oldest is dropped in the same write. */
+#define FINISHED_KEPT 16
 
-/* What is known of a token. */
-struct judged_token {
-    uint64_t token;
-    bool over; /* some version of the table had it not active any more */
-    uint64_t renewals;
-    unsigned holders;  /* handles that rely on it */
-    bool told;         /* some handle did */
-    bool forgiven;     /* somebody ends it without asking those who rely on it */
-    bool unlisted;     /* its table was damaged since */
-    int64_t let_go_us; /* since when none does */
-};
+/* A process that has just gone on may need this long to tell: waits notice a suspend late. */
+#define TELL_TIME_US INT64_C(1200000)
 
-struct judged_table {
-    struct judged_table *next;
-    char *key;
-    struct judged_version *version; /* NULL: absent or damaged */
-    uint64_t next_token;            /* the highest seen */
-    struct judged_token *tokens;    /* in order of grants, which is that of the tokens */
-    size_t token_count;
-};
-
-struct claim {
-    struct judge_lock *judge;
-    struct claim *next;         /* of all */
-    struct claim *next_holding; /* of those that rely on their lease */
-    struct node *node;
-    struct judged_table *table;
-    struct judged_wish wish;
-    struct hf_lock *lock; /* NULL: does not rely on it */
-    uint64_t token;
-    bool told_over; /* by hf_lock_check */
-    bool told_gone; /* by the keeper */
-    bool forgiven;  /* passed on */
-    bool over_before_release;
-};
-
-struct judge_lock {
-    struct run *run;
-    struct judge_lock_options options;
-    struct bucket_watch watch;
-    struct node_watch node_watches[NODES_MAX];
-    struct judged_table *tables;
-    struct claim *claims;
-    struct claim *holding;
-    bool damaging;
-};
+/* A keeper that runs needs no longer than this to tell, or a twelfth of the longest ttl more. */
+#define SILENCE_US          INT64_C(50000)
+#define SILENCE_BY_STORE_US INT64_C(1100000)
 
 /* ---- Small things -------------------------------------------------------------------- */
 
-static struct world *world_of(const struct judge_lock *judge)
-{
-    return judge->run->world;
-}
-
-static void *allocate(size_t size)
+void *judge_allocate(size_t size)
 {
     struct heap *before = heap_enter(NULL);
     void *bytes = calloc(1, size);
@@ -73,28 +27,31 @@ static void *allocate(size_t size)
     return bytes;
 }
 
-static struct judged_table *find_table(struct judge_lock *judge, struct view key)
+void *judge_grow(void *list, size_t count, size_t size)
+{
+    if ((count & (count - 1)) != 0)
+        return list;
+    struct heap *before = heap_enter(NULL);
+    list = realloc(list, (count > 0 ? 2 * count : 1) * size);
+    heap_enter(before);
+    check(list);
+    return list;
+}
+
+struct judged_table *judged_table_of(struct judge_lock *judge, struct view key)
 {
     for (struct judged_table *table = judge->tables; table; table = table->next)
         if (view_equal(view_of(table->key), key))
             return table;
-    return NULL;
-}
-
-static struct judged_table *table_of(struct judge_lock *judge, struct view key)
-{
-    struct judged_table *table = find_table(judge, key);
-    if (table)
-        return table;
-    table = allocate(sizeof *table);
-    table->key = allocate(key.size + 1);
+    struct judged_table *table = judge_allocate(sizeof *table);
+    table->key = judge_allocate(key.size + 1);
     memcpy(table->key, key.data, key.size);
     table->next = judge->tables;
     judge->tables = table;
     return table;
 }
 
-static struct judged_token *token_of(const struct judged_table *table, uint64_t token)
+struct judged_token *judged_token_of(const struct judged_table *table, uint64_t token)
 {
     for (size_t i = table->token_count; i-- > 0;)
         if (table->tokens[i].token == token)
@@ -102,10 +59,25 @@ static struct judged_token *token_of(const struct judged_table *table, uint64_t 
     return NULL;
 }
 
+/* The note is "NODE/LIFE/NUMBER", as judge_note writes it. */
+struct claim *judged_claim_of(const struct judge_lock *judge, const struct judged_entry *entry)
+{
+    struct view note = entry->note;
+    uint64_t number;
+    if (note.size < 2)
+        return NULL;
+    note = view_from(view_first(note, note.size - 1), 1);
+    view_cut(&note, '/');
+    view_cut(&note, '/');
+    if (parse_u64(note, UINT64_MAX, &number, NULL) != HF_OK || number >= judge->claim_count)
+        return NULL;
+    return judge->claims[number];
+}
+
 /* The token that a claim was told. */
 static struct judged_token *own_token(const struct claim *claim)
 {
-    struct judged_token *token = token_of(claim->table, claim->token);
+    struct judged_token *token = judged_token_of(claim->table, claim->token);
     check(token);
     return token;
 }
@@ -115,18 +87,33 @@ static bool is_forgiven(const struct claim *claim)
     return claim->forgiven || own_token(claim)->forgiven;
 }
 
+static uint64_t bit_of(const struct node *node)
+{
+    return UINT64_C(1) << (node_number(node) - 1);
+}
+
 /* ---- Belief -------------------------------------------------------------------------- */
 
 /* Whether the holder relies on its lease and would be told that it may. */
 static bool believes(struct claim *claim)
 {
-    bool ok = belief_of(world_of(claim->judge), claim->lock) == HF_OK;
+    struct world *world = judge_world(claim->judge);
+    bool ok = belief_of(world, claim->lock) == HF_OK;
     if (ok && (claim->told_over || claim->told_gone))
-        world_fail(world_of(claim->judge),
-                   "node %u believes in token %" PRIu64 " of %s again, after it was %s",
+        world_fail(world, "node %u believes in token %" PRIu64 " of %s again, after it was %s",
                    node_number(claim->node), claim->token, claim->table->key,
                    claim->told_gone ? "told that it is gone" : "told that it is over");
     return ok;
+}
+
+/* Whether another handle of the same lease, further on in the list, counts for it. */
+static bool is_counted_later(struct claim *claim)
+{
+    for (struct claim *other = claim->next; other; other = other->next)
+        if (other->lock && other->table == claim->table && other->token == claim->token &&
+            !is_forgiven(other) && believes(other))
+            return true;
+    return false;
 }
 
 /* One who believes in something else that this gets in the way of; of those who share slots, one
@@ -135,11 +122,12 @@ static struct claim *find_conflict(struct judge_lock *judge, const struct judged
                                    uint64_t token, const struct judged_wish *wish)
 {
     uint64_t sharing = 1;
-    for (struct claim *claim = judge->holding; claim; claim = claim->next_holding) {
-        if (claim->table != table || claim->token == token || is_forgiven(claim) ||
-            !judged_conflict(&claim->wish, wish) || !believes(claim))
+    for (struct claim *claim = judge->open; claim; claim = claim->next) {
+        if (!claim->lock || claim->table != table || claim->token == token ||
+            is_forgiven(claim) || !judged_conflict(&claim->wish, wish) || !believes(claim))
             continue;
-        if (!judged_share_slots(&claim->wish, wish) || ++sharing > wish->slots)
+        if (!judged_share_slots(&claim->wish, wish) ||
+            (!is_counted_later(claim) && ++sharing > wish->slots))
             return claim;
     }
     return NULL;
@@ -152,70 +140,58 @@ static void judge_exclusion(struct judge_lock *judge, const struct judged_table 
         return;
     struct claim *other = find_conflict(judge, table, token, wish);
     if (other)
-        world_fail(world_of(judge),
+        world_fail(judge_world(judge),
                    "token %" PRIu64 " of %s %s while node %u still believes in token %" PRIu64,
                    token, table->key, what, node_number(other->node), other->token);
 }
 
+/* Who does not believe any more is told so, at once; where the store's time counts too, as soon
+ * as the keeper looks again. */
+static void judge_silence(struct claim *claim)
+{
+    const struct judge_lock *judge = claim->judge;
+    int64_t now_us = judge_now_us(judge);
+    int64_t silence_us = judge->options.own_clock ? SILENCE_US : SILENCE_BY_STORE_US;
+    if (claim->doubted_us == 0 || node_runs_since_us(claim->node) > claim->doubted_us)
+        claim->doubted_us = now_us;
+    if (!claim->told_gone && claim->doubted_us < now_us - silence_us &&
+        node_runs_since_us(claim->node) <= claim->doubted_us - TELL_TIME_US)
+        world_fail(judge_world(judge),
+                   "token %" PRIu64 " of %s has long been over for node %u, which was not told",
+                   claim->token, claim->table->key, node_number(claim->node));
+}
+
 void judge_look(struct judge_lock *judge)
 {
-    for (struct claim *claim = judge->holding; claim; claim = claim->next_holding)
-        if (!is_forgiven(claim) && believes(claim))
+    for (struct claim *claim = judge->open; claim; claim = claim->next) {
+        if (!claim->lock)
+            continue;
+        if (!believes(claim)) {
+            judge_silence(claim);
+            continue;
+        }
+        claim->doubted_us = 0;
+        if (!is_forgiven(claim))
             judge_exclusion(judge, claim->table, claim->token, &claim->wish, "is believed in");
-}
-
-/* ---- What the store applied ---------------------------------------------------------- */
-
-static bool is_granted(const struct judged_version *version, struct view id)
-{
-    for (size_t i = 0; i < version->lease_count; i++)
-        if (version->leases[i].active && view_equal(version->leases[i].id, id))
-            return true;
-    return false;
-}
-
-/* Whether somebody left the line without a lease: then the next ones may take their turn in any
- * order, in this very write. One who missed its turn may stand at the end again at once; then the
- * count of missed turns tells. */
-static bool anybody_left(const struct judged_version *before, const struct judged_version *now)
-{
-    for (size_t i = 0; i < before->waiter_count; i++)
-        if (!judged_waiter(now, before->waiters[i].id) &&
-            !is_granted(now, before->waiters[i].id))
-            return true;
-    return false;
-}
-
-static void judge_order(struct judge_lock *judge, const struct judged_table *table,
-                        const struct judged_version *now, const struct judged_entry *granted)
-{
-    const struct judged_version *before = table->version;
-    if (!before || before->missed > 0 || now->missed > 0 || anybody_left(before, now))
-        return;
-    for (size_t i = 0; i < before->waiter_count; i++) {
-        const struct judged_entry *waiter = &before->waiters[i];
-        if (view_equal(waiter->id, granted->id))
-            return;
-        if (judged_conflict(&waiter->wish, &granted->wish) &&
-            !judged_share_slots(&waiter->wish, &granted->wish) &&
-            judged_waiter(now, waiter->id))
-            world_fail(world_of(judge),
-                       "%.*s of %s, who waited longer, is overtaken by token %" PRIu64,
-                       VIEW_ARGS(waiter->id), table->key, granted->token);
     }
 }
 
-static struct judged_token *add_token(struct judged_table *table,
+/* ---- Grants and renewals ------------------------------------------------------------- */
+
+static struct judged_token *add_token(struct judge_lock *judge, struct judged_table *table,
                                       const struct judged_entry *granted)
 {
-    size_t count = table->token_count;
-    if ((count & (count - 1)) == 0) {
-        size_t room = count > 0 ? 2 * count : 1;
-        table->tokens = realloc(table->tokens, room * sizeof *table->tokens);
-        check(table->tokens);
-    }
+    const struct claim *claim = judged_claim_of(judge, granted);
+    size_t count = table->token_count++;
+    table->tokens = judge_grow(table->tokens, count, sizeof *table->tokens);
     table->tokens[count] = (struct judged_token){ .token = granted->token };
-    table->token_count++;
+    if (claim)
+        table->tokens[count].nodes = bit_of(claim->node);
+    if (claim && claim->refused != HF_OK)
+        world_fail(judge_world(judge),
+                   "token %" PRIu64 " of %s is granted to node %u, which was told %s before",
+                   granted->token, table->key, node_number(claim->node),
+                   hf_status_name(claim->refused));
     return &table->tokens[count];
 }
 
@@ -224,36 +200,34 @@ static void judge_grant(struct judge_lock *judge, struct judged_table *table,
 {
     uint64_t highest = table->token_count > 0 ? table->tokens[table->token_count - 1].token : 0;
     if (granted->token <= highest)
-        world_fail(world_of(judge),
+        world_fail(judge_world(judge),
                    "%s grants token %" PRIu64 " after token %" PRIu64 " was granted",
                    table->key, granted->token, highest);
-    add_token(table, granted);
+    add_token(judge, table, granted);
     if (granted->wish.scope_count == 0) /* a barrier, which covers those whom it waits for */
         return;
     judge_exclusion(judge, table, granted->token, &granted->wish, "is granted");
     judge_order(judge, table, now, granted);
 }
 
-/* When, in true time, the attempt of a grant or renewal was begun, at the latest. */
-static int64_t begun_us(const struct judged_entry *lease)
-{
-    return lease->expires_us - (int64_t)lease->ttl_ms * 1000 - WORLD_EPOCH_US;
-}
-
 static void judge_renewal(struct judge_lock *judge, const struct judged_table *table,
                           struct judged_token *token, const struct judged_entry *lease)
 {
+    struct world *world = judge_world(judge);
+    struct net_sender sender = net_sender(judge->run->net);
     if (token->over)
-        world_fail(world_of(judge), "token %" PRIu64 " of %s was over, and is active again",
-                   token->token, table->key);
+        world_fail(world, "token %" PRIu64 " of %s was over, and is active again", token->token,
+                   table->key);
     if (lease->renewals == token->renewals)
         return;
     token->renewals = lease->renewals;
-    bool let_go = token->told && token->holders == 0;
-    if (judge->options.store_time && let_go && lease->expires_us > 0 &&
-        begun_us(lease) > token->let_go_us + RENEWAL_SLACK_US)
-        world_fail(world_of(judge), "token %" PRIu64 " of %s is renewed after its work ended",
+    int64_t sent_us = sender.node ? sender.sent_us : judge_now_us(judge);
+    if (token->told && token->holders == 0 && sent_us > token->let_go_us)
+        world_fail(world, "token %" PRIu64 " of %s is renewed after its work ended",
                    token->token, table->key);
+    if (sender.node && token->nodes != 0 && (token->nodes & bit_of(sender.node)) == 0)
+        world_fail(world, "token %" PRIu64 " of %s is renewed by node %u, which has it not",
+                   token->token, table->key, node_number(sender.node));
 }
 
 /* No two leases that a table says to be active are in each other's way. */
@@ -268,12 +242,14 @@ static void judge_pairs(struct judge_lock *judge, const struct judged_table *tab
             if (!b->active || b->wish.scope_count == 0 || !judged_conflict(&a->wish, &b->wish))
                 continue;
             if (!judged_share_slots(&a->wish, &b->wish) || ++sharing > a->wish.slots)
-                world_fail(world_of(judge),
+                world_fail(judge_world(judge),
                            "%s says that both token %" PRIu64 " and token %" PRIu64 " hold",
                            table->key, b->token, a->token);
         }
     }
 }
+
+/* ---- Ends ---------------------------------------------------------------------------- */
 
 static bool is_active(const struct judged_version *version, uint64_t token)
 {
@@ -281,27 +257,77 @@ static bool is_active(const struct judged_version *version, uint64_t token)
     return lease && lease->active;
 }
 
-/* Who still believes must still be there. */
+/* Who still believes must still be there; and who does not any more must know. */
 static void judge_taken_away(struct judge_lock *judge, const struct judged_table *table,
                              const struct judged_version *now)
 {
-    for (struct claim *claim = judge->holding; claim; claim = claim->next_holding)
-        if (claim->table == table && !is_forgiven(claim) && !own_token(claim)->unlisted &&
-            judge->options.exclusion && !is_active(now, claim->token) && believes(claim))
-            world_fail(world_of(judge),
+    struct world *world = judge_world(judge);
+    for (struct claim *claim = judge->open; claim; claim = claim->next) {
+        if (!claim->lock || claim->table != table || is_forgiven(claim) ||
+            own_token(claim)->unlisted || !judge->options.exclusion ||
+            is_active(now, claim->token))
+            continue;
+        if (believes(claim))
+            world_fail(world,
                        "token %" PRIu64 " of %s is ended while node %u still believes in it",
                        claim->token, table->key, node_number(claim->node));
+        else if (!claim->told_gone &&
+                 node_runs_since_us(claim->node) <= judge_now_us(judge) - TELL_TIME_US)
+            world_fail(world,
+                       "token %" PRIu64 " of %s is taken away before node %u is told that it "
+                       "is gone",
+                       claim->token, table->key, node_number(claim->node));
+    }
 }
+
+static size_t count_finished(const struct judged_version *version)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < version->lease_count; i++)
+        count += !version->leases[i].active;
+    return count;
+}
+
+/* Only its holders end a lease, but what is over or to be broken. */
+static void judge_who_ended(struct judge_lock *judge, const struct judged_table *table,
+                            const struct judged_version *now, const struct judged_token *token)
+{
+    struct world *world = judge_world(judge);
+    bool broken = strcmp(token->end, "broken") == 0;
+    if (broken && !token->broken)
+        world_fail(world, "token %" PRIu64 " of %s is broken, which nobody asked for",
+                   token->token, table->key);
+    bool dropped_at_once = token->end[0] == '\0' && count_finished(now) >= FINISHED_KEPT;
+    if (broken || strcmp(token->end, "expired") == 0 || dropped_at_once || token->nodes == 0)
+        return;
+    if (token->ended_by == 0 || (token->nodes >> (token->ended_by - 1) & 1) == 0)
+        world_fail(world, "token %" PRIu64 " of %s is ended by node %u, which has it not",
+                   token->token, table->key, token->ended_by);
+}
+
+static void judge_end_of(struct judge_lock *judge, const struct judged_table *table,
+                         const struct judged_version *now, struct judged_token *token)
+{
+    const struct judged_entry *lease = judged_by_token(now, token->token);
+    struct net_sender sender = net_sender(judge->run->net);
+    token->over = true;
+    token->ended_by = sender.node ? node_number(sender.node) : 0;
+    struct view status = lease ? view_first(lease->status, sizeof token->end - 1) : VIEW("");
+    memcpy(token->end, status.data, status.size);
+    judge_who_ended(judge, table, now, token);
+}
+
+/* ---- What the store applied ---------------------------------------------------------- */
 
 static void judge_leases(struct judge_lock *judge, struct judged_table *table,
                          const struct judged_version *now)
 {
     for (size_t i = 0; i < table->token_count; i++)
         if (!table->tokens[i].over && !is_active(now, table->tokens[i].token))
-            table->tokens[i].over = true;
+            judge_end_of(judge, table, now, &table->tokens[i]);
     for (size_t i = 0; i < now->lease_count; i++) {
         const struct judged_entry *lease = &now->leases[i];
-        struct judged_token *token = token_of(table, lease->token);
+        struct judged_token *token = judged_token_of(table, lease->token);
         if (!lease->active || lease->token == 0)
             continue;
         if (token)
@@ -314,11 +340,12 @@ static void judge_leases(struct judge_lock *judge, struct judged_table *table,
 static void judge_version(struct judge_lock *judge, struct judged_table *table,
                           const struct judged_version *now)
 {
+    struct world *world = judge_world(judge);
     if (now->foreign)
-        world_fail(world_of(judge), "a table without a format was written to %s", table->key);
+        world_fail(world, "a table without a format was written to %s", table->key);
     if (now->next_token > 0 && now->next_token < table->next_token)
-        world_fail(world_of(judge), "the next token of %s falls from %" PRIu64 " to %" PRIu64,
-                   table->key, table->next_token, now->next_token);
+        world_fail(world, "the next token of %s falls from %" PRIu64 " to %" PRIu64, table->key,
+                   table->next_token, now->next_token);
     if (now->next_token > 0)
         table->next_token = now->next_token;
     judge_taken_away(judge, table, now);
@@ -336,161 +363,28 @@ static void changed(void *argument, const struct bucket_change *change)
     struct judge_lock *judge = argument;
     if (!is_table(change->key))
         return;
-    struct judged_table *table = table_of(judge, change->key);
-    struct judged_version *now = change->body.data ? judged_version_read(change->body) : NULL;
+    struct judged_table *table = judged_table_of(judge, change->key);
+    struct judged_version *now =
+        change->body.data ? judged_version_read(change->body, table->version) : NULL;
     if (!now && !judge->damaging)
-        world_fail(world_of(judge), "what was written to %s is no table", table->key);
+        world_fail(judge_world(judge), "what was written to %s is no table", table->key);
     else if (now && !judge->damaging)
         judge_version(judge, table, now);
+    judge_line(judge, table, now);
     judged_version_free(table->version);
     table->version = now;
-}
-
-/* ---- What nodes are told ------------------------------------------------------------- */
-
-static void stop_holding(struct claim *claim)
-{
-    struct claim **at = &claim->judge->holding;
-    while (*at != claim)
-        at = &(*at)->next_holding;
-    *at = claim->next_holding;
-    claim->lock = NULL;
-    struct judged_token *token = own_token(claim);
-    token->holders--;
-    token->let_go_us = world_now_us(world_of(claim->judge));
-}
-
-static void node_has_ended(void *argument, struct node *node)
-{
-    struct judge_lock *judge = argument;
-    for (struct claim *claim = judge->holding, *next; claim; claim = next) {
-        next = claim->next_holding;
-        if (claim->node == node)
-            stop_holding(claim);
-    }
-}
-
-struct life_note judge_life_note(const struct node *node)
-{
-    struct life_note note;
-    snprintf(note.text, sizeof note.text, "\"node %u, life %" PRIu32 "\"", node_number(node),
-             node_lives(node));
-    return note;
-}
-
-struct claim *judge_claim(struct judge_lock *judge, struct node *node,
-                          const struct lock_wish *wish)
-{
-    static const enum judged_mode modes[] = { [HF_EXCLUSIVE] = JUDGED_EXCLUSIVE,
-                                              [HF_SHARED] = JUDGED_SHARED,
-                                              [HF_SLOTS] = JUDGED_SLOTS };
-    struct claim *claim = allocate(sizeof *claim);
-    claim->judge = judge;
-    claim->next = judge->claims;
-    judge->claims = claim;
-    claim->node = node;
-    claim->table = table_of(judge, view_of(wish->key));
-    claim->wish = (struct judged_wish){ .mode = modes[wish->mode],
-                                        .slots = wish->slots,
-                                        .scope_count = wish->scope_count };
-    for (size_t i = 0; i < wish->scope_count; i++)
-        check(judged_scope_read(view_of(wish->scopes[i]), &claim->wish.scopes[i]));
-    return claim;
-}
-
-void judge_held(struct claim *claim, struct hf_lock *lock, bool adopted)
-{
-    struct judge_lock *judge = claim->judge;
-    claim->token = hf_lock_token(lock);
-    struct judged_token *token = token_of(claim->table, claim->token);
-    if (!token) {
-        world_fail(world_of(judge),
-                   "node %u was told token %" PRIu64 " of %s, which no write has granted",
-                   node_number(claim->node), claim->token, claim->table->key);
-        return;
-    }
-    if (token->told && !adopted)
-        world_fail(world_of(judge), "token %" PRIu64 " of %s was told a second time",
-                   claim->token, claim->table->key);
-    token->told = true;
-    token->holders++;
-    claim->lock = lock;
-    claim->next_holding = judge->holding;
-    judge->holding = claim;
     judge_look(judge);
 }
-
-void judge_told_over(struct claim *claim)
-{
-    claim->told_over = true;
-}
-
-void judge_told_gone(struct claim *claim)
-{
-    claim->told_gone = true;
-}
-
-bool judge_was_told_gone(const struct claim *claim)
-{
-    return claim->told_gone;
-}
-
-void judge_let_go(struct claim *claim)
-{
-    struct judged_token *token = own_token(claim);
-    claim->over_before_release = token->over && !is_forgiven(claim) && !token->unlisted;
-    if (claim->lock)
-        stop_holding(claim);
-    token->forgiven = true; /* for whoever adopted it */
-}
-
-void judge_released(struct claim *claim, enum hf_status status)
-{
-    struct judged_token *token = own_token(claim);
-    struct world *world = world_of(claim->judge);
-    if (status == HF_OK && claim->over_before_release)
-        world_fail(world,
-                   "node %u is told that all was well with token %" PRIu64
-                   " of %s, which somebody had ended before",
-                   node_number(claim->node), claim->token, claim->table->key);
-    if ((status == HF_OK || status == HF_LOST) && !token->over)
-        world_fail(world,
-                   "node %u is told %s when it ends token %" PRIu64 " of %s, which is active",
-                   node_number(claim->node), hf_status_name(status), claim->token,
-                   claim->table->key);
-}
-
-void judge_passed_on(struct claim *claim)
-{
-    claim->forgiven = true;
-}
-
-void judge_adopting(struct judge_lock *judge, const char *key, uint64_t token, bool begins)
-{
-    struct judged_token *record = token_of(table_of(judge, view_of(key)), token);
-    check(record);
-    record->holders += begins ? 1 : -1u;
-    record->let_go_us = world_now_us(world_of(judge));
-}
-
-void judge_forgive(struct judge_lock *judge, const char *key, uint64_t token)
-{
-    struct judged_token *record = token_of(table_of(judge, view_of(key)), token);
-    check(record);
-    record->forgiven = true;
-}
-
-/* ---- Damage -------------------------------------------------------------------------- */
 
 void judge_damage(struct judge_lock *judge, struct view key, struct view body,
                   enum judge_damage damage)
 {
     struct bucket *bucket = net_bucket(judge->run->net);
-    struct judged_table *table = table_of(judge, key);
+    struct judged_table *table = judged_table_of(judge, key);
     struct condition always = { 0 };
     struct put_call put = { .key = key, .body = body, .condition = always };
     struct delete_call remove = { .key = key, .condition = always };
-    judge->damaging = true;
+    judge->damaging = judge->damaged = true;
     if (body.data)
         bucket_put(bucket, &put);
     else
@@ -502,18 +396,23 @@ void judge_damage(struct judge_lock *judge, struct view key, struct view body,
     }
 }
 
+bool judge_any_damage(const struct judge_lock *judge)
+{
+    return judge->damaged;
+}
+
 /* ---- Beginning and end --------------------------------------------------------------- */
 
 struct judge_lock *judge_lock_new(struct run *run, const struct judge_lock_options *options)
 {
-    struct judge_lock *judge = allocate(sizeof *judge);
+    struct judge_lock *judge = judge_allocate(sizeof *judge);
     judge->run = run;
     judge->options = *options;
     judge->watch = (struct bucket_watch){ .changed = changed, .argument = judge };
     bucket_add_watch(net_bucket(run->net), &judge->watch);
     for (size_t i = 0; i < world_node_count(run->world); i++) {
         judge->node_watches[i] =
-            (struct node_watch){ .ended = node_has_ended, .argument = judge };
+            (struct node_watch){ .ended = judge_node_ended, .argument = judge };
         node_add_watch(world_node(run->world, i), &judge->node_watches[i]);
     }
     return judge;
@@ -521,45 +420,94 @@ struct judge_lock *judge_lock_new(struct run *run, const struct judge_lock_optio
 
 void judge_lock_free(struct judge_lock *judge)
 {
-    while (judge->claims) {
-        struct claim *claim = judge->claims;
-        judge->claims = claim->next;
-        free(claim);
-    }
+    for (size_t i = 0; i < judge->claim_count; i++)
+        free(judge->claims[i]);
     while (judge->tables) {
         struct judged_table *table = judge->tables;
         judge->tables = table->next;
         judged_version_free(table->version);
+        free(table->turns);
         free(table->tokens);
         free(table->key);
         free(table);
     }
+    free(judge->claims);
     free(judge);
 }
 
-/* Whether it is of a life that has not crashed: of the last one of its node. */
+/* Whether an entry is of a handle that is no more, of the life that its node lives now, and was
+ * freed so long ago that it should be gone. */
+static bool is_left_behind(const struct judge_lock *judge, const struct judged_entry *entry,
+                           const struct node *node, struct span since)
+{
+    const struct claim *claim = judged_claim_of(judge, entry);
+    int64_t by_us = judge_now_us(judge) - since.us;
+    return claim && claim->node == node && claim->life == node_lives(node) && !claim->open &&
+           claim->freed_us <= by_us && claim->freed_us >= node_runs_since_us(node);
+}
+
+void judge_quiet(struct judge_lock *judge, struct node *node, struct span since)
+{
+    for (const struct judged_table *table = judge->tables; table; table = table->next) {
+        const struct judged_version *version = table->version;
+        for (size_t i = 0; version && i < version->waiter_count; i++)
+            if (is_left_behind(judge, &version->waiters[i], node, since))
+                world_fail(judge_world(judge),
+                           "node %u has long stopped waiting for %s, and is in line still",
+                           node_number(node), table->key);
+        for (size_t i = 0; version && i < version->lease_count; i++) {
+            const struct judged_entry *lease = &version->leases[i];
+            const struct judged_token *token = judged_token_of(table, lease->token);
+            bool never_held = token && !token->told;
+            if (lease->active && never_held && is_left_behind(judge, lease, node, since))
+                world_fail(judge_world(judge),
+                           "token %" PRIu64 " of %s, which node %u never knew to have, was not "
+                           "given back",
+                           lease->token, table->key, node_number(node));
+        }
+    }
+}
+
+/* Nobody is ever in the way of a pin, so nobody has to end it. */
+static bool is_pin(const struct judged_entry *entry)
+{
+    for (size_t i = 0; i < entry->wish.scope_count; i++)
+        if (entry->wish.scopes[i].kind != JUDGED_PIN)
+            return false;
+    return entry->wish.scope_count > 0;
+}
+
+/* Whether it is of a process that came to its end in order. */
 static bool is_of_the_living(const struct judge_lock *judge, const struct judged_entry *entry)
 {
-    for (size_t i = 0; i < world_node_count(world_of(judge)); i++) {
-        struct life_note note = judge_life_note(world_node(world_of(judge), i));
-        if (entry->note.data && view_equal(entry->note, view_of(note.text)))
-            return true;
-    }
-    return false;
+    const struct claim *claim = judged_claim_of(judge, entry);
+    return claim && claim->life == node_lives(claim->node);
+}
+
+/* A pin whose holder crashed, left it there, or had no answer when it ended it. */
+static bool is_lost_pin(const struct judged_table *table, const struct judged_entry *lease)
+{
+    const struct judged_token *token = judged_token_of(table, lease->token);
+    return is_pin(lease) && token && token->holders == 0;
 }
 
 void judge_lock_end(struct judge_lock *judge)
 {
+    struct world *world = judge_world(judge);
     for (const struct judged_table *table = judge->tables; table; table = table->next) {
         const struct judged_version *version = table->version;
-        for (size_t i = 0; version && i < version->lease_count; i++)
-            if (version->leases[i].active && judge->options.store_time &&
-                is_of_the_living(judge, &version->leases[i]))
-                world_fail(world_of(judge), "token %" PRIu64 " of %s is still held at the end",
-                           version->leases[i].token, table->key);
-        for (size_t i = 0; version && i < version->waiter_count; i++)
-            if (is_of_the_living(judge, &version->waiters[i]))
-                world_fail(world_of(judge), "%.*s still waits for %s at the end",
-                           VIEW_ARGS(version->waiters[i].id), table->key);
+        for (size_t i = 0; version && i < version->lease_count; i++) {
+            const struct judged_entry *lease = &version->leases[i];
+            if (lease->active && lease->token > 0 && !is_lost_pin(table, lease))
+                world_fail(world, "token %" PRIu64 " of %s is still held at the end",
+                           lease->token, table->key);
+        }
+        for (size_t i = 0; version && i < version->waiter_count; i++) {
+            const struct judged_entry *waiter = &version->waiters[i];
+            /* One who died is dropped by whoever comes next, once it is its turn. */
+            if (is_of_the_living(judge, waiter) || !waiter->reserved)
+                world_fail(world, "%.*s still waits for %s at the end", VIEW_ARGS(waiter->id),
+                           table->key);
+        }
     }
 }

@@ -128,10 +128,9 @@ static void read_mode(struct json_reader *reader, struct judged_wish *wish)
                                                    : JUDGED_EXCLUSIVE;
 }
 
-static void read_entry(struct json_reader *r, struct judged_entry *entry)
+static void read_members(struct json_reader *r, struct judged_entry *entry)
 {
     struct view name, raw;
-    *entry = (struct judged_entry){ .id = VIEW("") };
     for (json_enter_object(r); json_next_member(r, &name);) {
         if (view_equal(name, VIEW("lease_id")))
             json_take_plain(r, &entry->id);
@@ -141,6 +140,8 @@ static void read_entry(struct json_reader *r, struct judged_entry *entry)
             json_take_u64(r, UINT64_MAX, &entry->renewals);
         else if (view_equal(name, VIEW("ttl_ms")))
             json_take_u64(r, UINT64_MAX, &entry->ttl_ms);
+        else if (view_equal(name, VIEW("poll_ms")))
+            json_take_u64(r, UINT64_MAX, &entry->poll_ms);
         else if (view_equal(name, VIEW("expires_us")))
             json_take_i64(r, &entry->expires_us);
         else if (view_equal(name, VIEW("slots")))
@@ -154,71 +155,186 @@ static void read_entry(struct json_reader *r, struct judged_entry *entry)
         else if (view_equal(name, VIEW("note")))
             json_skip(r, &entry->note);
         else if (view_equal(name, VIEW("status"))) {
-            if (json_take_plain(r, &raw))
-                entry->active = view_equal(raw, VIEW("active"));
+            if (json_take_plain(r, &entry->status))
+                entry->active = view_equal(entry->status, VIEW("active"));
         } else
             json_skip(r, &raw);
     }
 }
 
-/* One more entry at the end of a list. */
-static struct judged_entry *add_entry(struct judged_entry **entries, size_t *count)
+static void read_entry(struct json_reader *r, struct judged_entry *entry)
 {
-    if ((*count & (*count - 1)) == 0) {
-        size_t room = *count > 0 ? 2 * *count : 1;
-        *entries = realloc(*entries, room * sizeof **entries);
-        check(*entries);
-    }
-    return &(*entries)[(*count)++];
+    *entry = (struct judged_entry){ .id = VIEW("") };
+    json_peek(r); /* skips space: the entry starts here */
+    const char *start = r->text.data + r->at;
+    read_members(r, entry);
+    entry->bytes = (struct view){ start, (size_t)(r->text.data + r->at - start) };
+    entry->wish_told = entry->wish.scope_count > 0;
 }
 
-static void read_lists(struct json_reader *r, struct view name, struct judged_version *version,
-                       struct judged_entry *wanted)
+/* A part of the bytes of an entry, where it stands in equal bytes elsewhere. */
+static void move(struct view *part, const char *from, const char *to)
 {
-    struct view raw;
-    if (view_equal(name, VIEW("leases"))) {
-        for (json_enter_object(r); json_next_member(r, &raw);)
-            read_entry(r, add_entry(&version->leases, &version->lease_count));
-    } else if (view_equal(name, VIEW("waiters"))) {
-        for (json_enter_array(r); json_next_element(r);)
-            read_entry(r, add_entry(&version->waiters, &version->waiter_count));
-    } else if (view_equal(name, VIEW("wanted"))) {
-        read_entry(r, wanted);
-    } else {
-        json_skip(r, &raw);
-    }
+    if (part->size > 0)
+        part->data = to + (part->data - from);
 }
 
-static bool read_version(struct judged_version *version, struct view text)
+/* An entry that was read before, with views into where it stands now. */
+static void copy_entry(struct judged_entry *entry, const struct judged_entry *before,
+                       const char *bytes)
+{
+    const char *from = before->bytes.data;
+    *entry = *before;
+    entry->reserved = false; /* which others say of it */
+    move(&entry->bytes, from, bytes);
+    move(&entry->id, from, bytes);
+    move(&entry->status, from, bytes);
+    move(&entry->note, from, bytes);
+    for (size_t i = 0; entry->wish_told && i < entry->wish.scope_count; i++)
+        move(&entry->wish.scopes[i].name, from, bytes);
+}
+
+/* Entries that follow each other, and those of the version before. */
+struct entries {
+    struct judged_entry *entries;
+    size_t count;
+    const struct judged_entry *before;
+    size_t before_count, before_next; /* all up to there were found again, or are gone */
+};
+
+static struct judged_entry *add_entry(struct entries *list)
+{
+    if ((list->count & (list->count - 1)) == 0) {
+        size_t room = list->count > 0 ? 2 * list->count : 1;
+        list->entries = realloc(list->entries, room * sizeof *list->entries);
+        check(list->entries);
+    }
+    return &list->entries[list->count++];
+}
+
+/* Takes the next entry if it is this one of the version before. */
+static bool take_same(struct json_reader *r, struct entries *list, size_t index)
+{
+    const struct judged_entry *before = &list->before[index];
+    if (!json_take_same(r, before->bytes))
+        return false;
+    copy_entry(add_entry(list), before, r->text.data + r->at - before->bytes.size);
+    return true;
+}
+
+static void read_lease(struct json_reader *r, struct entries *list, struct view id)
+{
+    size_t index = list->before_next;
+    while (index < list->before_count && !view_equal(list->before[index].id, id))
+        index++;
+    bool known = index < list->before_count;
+    if (known)
+        list->before_next = index + 1;
+    if (!known || !take_same(r, list, index))
+        read_entry(r, add_entry(list));
+}
+
+static void read_waiter(struct json_reader *r, struct entries *list)
+{
+    size_t index = list->before_next;
+    while (index < list->before_count && !take_same(r, list, index))
+        index++;
+    if (index < list->before_count)
+        list->before_next = index + 1;
+    else
+        read_entry(r, add_entry(list));
+}
+
+static void read_leases(struct json_reader *r, struct judged_version *version,
+                        const struct judged_version *before)
+{
+    struct entries list = { .before = before ? before->leases : NULL,
+                            .before_count = before ? before->lease_count : 0 };
+    struct view id;
+    for (json_enter_object(r); json_next_member(r, &id);)
+        read_lease(r, &list, id);
+    version->leases = list.entries;
+    version->lease_count = list.count;
+}
+
+static void read_waiters(struct json_reader *r, struct judged_version *version,
+                         const struct judged_version *before)
+{
+    struct entries list = { .before = before ? before->waiters : NULL,
+                            .before_count = before ? before->waiter_count : 0 };
+    for (json_enter_array(r); json_next_element(r);)
+        read_waiter(r, &list);
+    version->waiters = list.entries;
+    version->waiter_count = list.count;
+}
+
+/* Something that is not judged: checked, unless it stands there as it did before. */
+static void pass_over(struct json_reader *r, struct view before, struct view *ret_bytes)
+{
+    if (before.size > 0 && json_take_same(r, before))
+        *ret_bytes = (struct view){ r->text.data + r->at - before.size, before.size };
+    else
+        json_skip(r, ret_bytes);
+}
+
+/* `reserved` is a list of ids, as it stands; it comes before those whose ids they are. */
+static void mark_reserved(struct judged_version *version, struct view reserved)
+{
+    struct json_reader r = json_read(reserved);
+    struct view id;
+    for (json_enter_array(&r); json_next_element(&r) && json_take_plain(&r, &id);)
+        for (size_t i = 0; i < version->waiter_count; i++)
+            if (view_equal(version->waiters[i].id, id))
+                version->waiters[i].reserved = true;
+}
+
+static bool read_version(struct judged_version *version, struct view text,
+                         const struct judged_version *before)
 {
     struct json_reader r = json_read(text);
     struct judged_entry wanted = { .id = VIEW("") };
-    struct view name, format;
+    struct view name, format, raw, reserved = VIEW("[]");
     version->foreign = true;
     for (json_enter_object(&r); json_next_member(&r, &name);) {
         if (view_equal(name, VIEW("format")))
             version->foreign = !json_take_plain(&r, &format);
         else if (view_equal(name, VIEW("next_token")))
             json_take_u64(&r, UINT64_MAX, &version->next_token);
+        else if (view_equal(name, VIEW("reserved")))
+            json_skip(&r, &reserved);
         else if (view_equal(name, VIEW("missed")))
             json_take_u64(&r, UINT64_MAX, &version->missed);
+        else if (view_equal(name, VIEW("leases")) && !version->leases)
+            read_leases(&r, version, before);
+        else if (view_equal(name, VIEW("waiters")) && !version->waiters)
+            read_waiters(&r, version, before);
+        else if (view_equal(name, VIEW("settings")))
+            pass_over(&r, before ? before->settings : VIEW(""), &version->settings);
+        else if (view_equal(name, VIEW("audit")))
+            pass_over(&r, before ? before->audit : VIEW(""), &version->audit);
+        else if (view_equal(name, VIEW("wanted")))
+            read_entry(&r, &wanted);
         else
-            read_lists(&r, name, version, &wanted);
+            json_skip(&r, &raw);
     }
     for (size_t i = 0; i < version->waiter_count; i++)
-        if (version->waiters[i].wish.scope_count == 0)
+        if (!version->waiters[i].wish_told) {
             version->waiters[i].wish = wanted.wish;
+            version->waiters[i].poll_ms = wanted.poll_ms;
+        }
+    mark_reserved(version, reserved);
     return json_end(&r);
 }
 
-struct judged_version *judged_version_read(struct view text)
+struct judged_version *judged_version_read(struct view text,
+                                           const struct judged_version *before)
 {
     struct judged_version *version = calloc(1, sizeof *version);
     check(version);
     version->text = malloc(text.size + 1);
     check(version->text);
     memcpy(version->text, text.data, text.size);
-    if (read_version(version, (struct view){ version->text, text.size }))
+    if (read_version(version, (struct view){ version->text, text.size }, before))
         return version;
     judged_version_free(version);
     return NULL;

@@ -46,13 +46,18 @@ bool judged_share_slots(const struct judged_wish *a, const struct judged_wish *b
 
 /* A lease, or one who waits. */
 struct judged_entry {
+    struct view bytes; /* all of it, as it stands */
     struct view id;
     uint64_t token;
+    struct view status; /* as it stands */
     bool active;
+    bool reserved; /* of one who waits: it is its turn */
     uint64_t renewals;
     uint64_t ttl_ms;
+    uint64_t poll_ms;
     int64_t expires_us;
     struct view note; /* as it stands; data is NULL: none */
+    bool wish_told;   /* it says itself what it covers */
     struct judged_wish wish;
 };
 
@@ -64,10 +69,13 @@ struct judged_version {
     uint64_t missed;
     struct judged_entry *leases, *waiters;
     size_t lease_count, waiter_count;
+    struct view settings, audit; /* as they stand */
 };
 
-/* NULL when it is no table. */
-struct judged_version *judged_version_read(struct view text);
+/* NULL when it is no table. Most entries stand as they stood in the version before, if there is one
+ * (or NULL), and are not read again. */
+struct judged_version *judged_version_read(struct view text,
+                                           const struct judged_version *before);
 
 /* NULL is fine. */
 void judged_version_free(struct judged_version *version);

@@ -1,136 +1,36 @@
-#include "sim/lock_work.h"
-
 #include "base/check.h"
-#include "lock/client.h"
+#include "sim/lock_inside.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define WORKERS_MAX 3
 
-/* After the calm: what was under way has arrived by then, and the turn of each comes in time. */
-#define SETTLE      SPAN_S(90)
-#define FINAL_WAIT  SPAN_S(240)
+/* What a lease is shorter than its ttl, and by how much front ends that differ by two seconds,
+ * whole seconds and small steps may make the store's time jump. */
+#define LATE_SLACK_US INT64_C(200000)
+#define LATE_DOUBT_US INT64_C(4000000)
+
+/* Some things are done once in so long, ... */
 #define ONCE_PER_MS 30000
 
-/* By how much the store's time may be off when a period is judged. */
+/* ... judged by how much the store's time may be off. */
 #define ONCE_SLACK_US (INT64_C(12) * 1000000)
 
-/* A lease that its holder has made known, to be broken or adopted by others. */
-struct notice {
-    const struct lock_wish *wish;
-    uint64_t token;
-    bool passed; /* its holder leaves it to whoever adopts it */
-    char text[HF_LEASE_TEXT_MAX];
-};
-
-struct lock_work {
-    struct run *run;
-    struct judge_lock *judge;
-    struct lock_plan plan;
-    const struct lock_wish *wishes;
-    size_t wish_count;
-    bool once_per;
-    struct notice notice;
-    int64_t
-        completed_us; /* of the first wish: true time at which somebody was told; -1: never */
-    unsigned left[NODES_MAX + 1];
-    bool finished[NODES_MAX + 1];
-};
-
-/* One life of a node. */
-struct process {
-    struct lock_work *work;
-    struct node *node;
-    struct env *env;
+struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
+                                   struct store *store)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct hf_client *client;
-    struct life_note note;
-};
-
-/* One handle and what is done with it. */
-struct use {
-    struct process *process;
-    const struct lock_wish *wish;
-    struct hf_lock_options options;
-    struct hf_lock *lock;
-    struct claim *claim;
-    bool cancelled; /* somebody was going to cancel */
-    int64_t asked_us;
-};
-
-#define USE_TRACE(use, format, ...)                                                     \
-    trace_line(world_trace((use)->process->work->run->world), true_now((use)->process), \
-               "node %u: %s: " format, node_number((use)->process->node),               \
-               (use)->wish->scopes[0], __VA_ARGS__)
-
-static int64_t true_now(const struct process *process)
-{
-    return world_now_us(process->work->run->world);
-}
-
-/* ---- The plan of a seed -------------------------------------------------------------- */
-
-struct lock_plan lock_plan_draw(const struct world *world)
-{
-    struct prng prng = world_stream(world, STREAM_WORKLOAD);
-    struct lock_plan plan = { .exclusion = true, .store_time = true };
-    plan.ttl_ms_max = prng_below(&prng, 2) == 0 ? 5000 : 1500;
-    plan.ttl_max_ms = 5000 + (int64_t)prng_below(&prng, 5000);
-    switch (prng_below(&prng, 8)) {
-    case 0:
-    case 1:
-    case 2:
-    case 3: /* front ends differ by two seconds at most, and a few small steps come on top */
-        plan.skew_tolerance_ms = 4000;
-        plan.store_step_max = SPAN_MS(400);
-        break;
-    case 4:
-    case 5:
-        plan.skew_tolerance_ms = 30000;
-        plan.skew_max = SPAN_MS(7400);
-        plan.store_step_max = SPAN_S(2);
-        break;
-    case 6:
-        plan.observed = true;
-        plan.store_time = false;
-        plan.store_step_max = SPAN_S(3600);
-        plan.stale_dates = true;
-        break;
-    default: /* beyond all that was assumed */
-        plan.skew_tolerance_ms = 1000;
-        plan.store_step_max = SPAN_S(60);
-        plan.stale_dates = true;
-        plan.exclusion = plan.store_time = false;
-        break;
-    }
-    return plan;
-}
-
-void lock_work_tune(struct run *run, struct net_options *net, struct chaos_plan *chaos)
-{
-    struct lock_plan plan = lock_plan_draw(run->world);
-    chaos->store_step_max = plan.store_step_max;
-    if (plan.skew_max.us > 0)
-        net->skew_max = plan.skew_max;
-    if (!plan.stale_dates)
-        net->plan.stale_date_chance = 0;
-}
-
-/* ---- Draws --------------------------------------------------------------------------- */
-
-static uint64_t below(struct process *process, uint64_t bound)
-{
-    return env_random_u64(process->env) % bound;
-}
-
-static bool one_in(struct process *process, uint64_t count)
-{
-    return below(process, count) == 0;
-}
-
-static struct span up_to_ms(struct process *process, int64_t ms)
-{
-    return SPAN_MS((int64_t)below(process, (uint64_t)ms + 1));
+    struct hf_error error;
+    char label[32];
+    snprintf(label, sizeof label, "node-%u", node_number(node));
+    options.holder = label;
+    options.ttl_max_ms = work->plan.ttl_max_ms;
+    options.skew_tolerance_ms = work->plan.skew_tolerance_ms;
+    options.takeover_observed = work->plan.observed;
+    check(client_new(store, &options, &client, &error) == HF_OK);
+    return client;
 }
 
 /* ---- Handles ------------------------------------------------------------------------- */
@@ -138,13 +38,12 @@ static struct span up_to_ms(struct process *process, int64_t ms)
 static void notify(void *argument, struct hf_lock *lock, enum hf_lock_event event)
 {
     struct use *use = argument;
-    (void)lock;
     static const char *const events[] = {
         [HF_LOCK_DANGER] = "in danger", [HF_LOCK_SAFE] = "safe again", [HF_LOCK_GONE] = "gone"
     };
-    USE_TRACE(use, "told that it is %s", events[event]);
-    if (event == HF_LOCK_GONE)
-        judge_told_gone(use->claim);
+    USE_TRACE(use, "is told by its keeper that token %" PRIu64 " is %s", hf_lock_token(lock),
+              events[event]);
+    judge_told(use->claim, event, /* kept */ !use->options.no_renewal);
 }
 
 static struct hf_lock_options draw_options(struct use *use, bool may_be_once)
@@ -152,21 +51,25 @@ static struct hf_lock_options draw_options(struct use *use, bool may_be_once)
     struct process *process = use->process;
     struct lock_work *work = process->work;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
-    options.ttl_ms = 200 + (int64_t)below(process, (uint64_t)work->plan.ttl_ms_max - 199);
+    options.ttl_ms =
+        200 + (int64_t)process_below(process, (uint64_t)work->plan.ttl_ms_max - 199);
     options.mode = use->wish->mode;
     options.slots = use->wish->slots;
-    options.poll_ms = one_in(process, 3) ? 500 : 50 + (int64_t)below(process, 300);
-    options.no_renewal = one_in(process, 8);
-    options.note = process->note.text;
+    options.poll_ms =
+        100 + (int64_t)process_below(process, process_one_in(process, 3) ? 900 : 300);
+    options.no_renewal = process_one_in(process, 8);
+    use->note = judge_note(use->claim);
+    options.note = use->note.text;
     options.notify = notify;
     options.notify_argument = use;
-    if (may_be_once && work->once_per && use->wish == &work->wishes[0] && one_in(process, 2))
+    if (may_be_once && work->once_per && use->wish == &work->wishes[0] &&
+        process_one_in(process, 2))
         options.once_per_ms = ONCE_PER_MS;
     return options;
 }
 
-static void open_use(struct use *use, struct process *process, const struct lock_wish *wish,
-                     bool final)
+void lock_use_open(struct use *use, struct process *process, const struct lock_wish *wish,
+                   bool final)
 {
     struct hf_error error;
     *use = (struct use){ .process = process, .wish = wish };
@@ -190,6 +93,8 @@ static void cancel_later(void *argument)
 {
     struct canceller *canceller = argument;
     env_sleep(canceller->use->process->env, canceller->after);
+    USE_TRACE(canceller->use, "%s", "is to stop waiting");
+    judge_leaves(canceller->use->claim);
     hf_lock_cancel(canceller->use->lock, NULL);
 }
 
@@ -197,8 +102,10 @@ static enum hf_status wait_and_be_cancelled(struct use *use, int64_t wait_ms,
                                             struct hf_error *error)
 {
     struct env *env = use->process->env;
-    struct canceller canceller = { use, up_to_ms(use->process, 3000) };
+    struct canceller canceller = { use, process_up_to_ms(use->process, 3000) };
     struct env_task *task;
+    USE_TRACE(use, "waits for up to %" PRId64 " ms, to be stopped before", wait_ms);
+    judge_asks(use->claim, JUDGE_STANDS_IN_LINE, wait_ms);
     use->cancelled = env_task_start(env, cancel_later, &canceller, &task, error) == HF_OK;
     enum hf_status status = hf_lock_acquire(use->lock, wait_ms, error);
     if (use->cancelled)
@@ -210,29 +117,67 @@ static enum hf_status wait_and_be_cancelled(struct use *use, int64_t wait_ms,
 static enum hf_status poll_for_it(struct use *use, struct hf_error *error)
 {
     struct process *process = use->process;
+    USE_TRACE(use, "stands in line, and looks every %" PRId64 " ms", use->options.poll_ms);
+    judge_asks(use->claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
     enum hf_status status = hf_lock_begin(use->lock, error);
-    for (uint64_t left = 1 + below(process, 40); status == HF_HELD && left > 0; left--) {
+    if (status == HF_HELD)
+        judge_told_held(use->claim);
+    for (uint64_t left = 1 + process_below(process, 40); status == HF_HELD && left > 0;
+         left--) {
         env_sleep(process->env, SPAN_MS(use->options.poll_ms));
         status = hf_lock_poll(use->lock, error);
     }
-    if (status == HF_HELD && one_in(process, 2))
+    judge_leaves(use->claim);
+    if (status == HF_HELD && process_one_in(process, 2))
         hf_lock_cancel(use->lock, NULL);
+    return status;
+}
+
+static enum hf_status ask_once(struct use *use, struct hf_error *error)
+{
+    USE_TRACE(use, "%s", "asks once");
+    judge_asks(use->claim, JUDGE_ASKS_ONCE, 0);
+    enum hf_status status = hf_lock_acquire(use->lock, 0, error);
+    if (status == HF_HELD)
+        judge_told_held(use->claim);
     return status;
 }
 
 static enum hf_status ask(struct use *use, struct hf_error *error)
 {
     struct process *process = use->process;
-    int64_t wait_ms = 1 + (int64_t)below(process, one_in(process, 4) ? 30000 : 6000);
-    use->asked_us = true_now(process);
-    switch (below(process, 8)) {
+    int64_t wait_ms =
+        1 + (int64_t)process_below(process, process_one_in(process, 4) ? 30000 : 6000);
+    use->asked_us = process_true_now(process);
+    switch (process_below(process, 8)) {
     case 0:
-    case 1: return hf_lock_acquire(use->lock, 0, error);
+    case 1: return ask_once(use, error);
     case 2: return wait_and_be_cancelled(use, wait_ms, error);
     case 3:
     case 4: return poll_for_it(use, error);
-    default: return hf_lock_acquire(use->lock, wait_ms, error);
+    default: break;
     }
+    USE_TRACE(use, "waits for up to %" PRId64 " ms", wait_ms);
+    judge_asks(use->claim, JUDGE_STANDS_IN_LINE, wait_ms);
+    return hf_lock_acquire(use->lock, wait_ms, error);
+}
+
+/* Granted too late to be of use: only when it took as long as the lease lasts, or the store's
+ * time is in doubt by more. A table that was damaged may have forgotten it. */
+static void judge_too_late(struct use *use)
+{
+    const struct lock_work *work = use->process->work;
+    const struct lock_plan *plan = &work->plan;
+    bool own_clock = plan->observed || plan->local;
+    bool known = own_clock || (plan->store_time && plan->skew_max.us == 0);
+    int64_t took_us = process_true_now(use->process) - use->asked_us;
+    int64_t doubt_us = own_clock ? LATE_SLACK_US : LATE_SLACK_US + LATE_DOUBT_US;
+    if (plan->exclusion && known && !judge_any_damage(work->judge) &&
+        took_us + doubt_us < use->options.ttl_ms * 1000)
+        world_fail(work->run->world,
+                   "node %u gets %s too late after %" PRId64 " us, for a ttl of %" PRId64 " ms",
+                   node_number(use->process->node), use->wish->scopes[0], took_us,
+                   use->options.ttl_ms);
 }
 
 /* A refusal must be one of those that can be. */
@@ -246,14 +191,22 @@ static void judge_refusal(struct use *use, enum hf_status status, const struct h
         world_fail(use->process->work->run->world, "node %u asks for %s, and is told %s: %s",
                    node_number(use->process->node), use->wish->scopes[0],
                    hf_status_name(status), error->why);
+    if (status == HF_LOST)
+        judge_too_late(use);
+    if (status == HF_ALREADY)
+        judge_told_already(use->claim);
+    judge_refused(use->claim, status);
 }
 
 /* ---- Holding ------------------------------------------------------------------------- */
 
+/* On a local store another boot knows the calendar only. */
 static void judge_once_per(struct use *use)
 {
     const struct lock_work *work = use->process->work;
-    int64_t since_us = true_now(use->process) - work->completed_us;
+    int64_t since_us = process_true_now(use->process) - work->completed_us;
+    if (work->plan.local && strcmp(work->completed_boot, env_boot_id(use->process->env)) != 0)
+        return;
     if (use->options.once_per_ms > 0 && work->plan.store_time && work->completed_us >= 0 &&
         work->completed_us < use->asked_us &&
         since_us < use->options.once_per_ms * 1000 - ONCE_SLACK_US)
@@ -294,21 +247,22 @@ static void hold_on(struct use *use)
     struct process *process = use->process;
     struct judge_lock *judge = process->work->judge;
     int64_t ttl_ms = use->options.ttl_ms;
-    struct span most = up_to_ms(process, one_in(process, 6) ? 8 * ttl_ms : ttl_ms);
+    struct span most =
+        process_up_to_ms(process, process_one_in(process, 6) ? 8 * ttl_ms : ttl_ms);
     struct mono_time until = mono_add(env_now(process->env), most);
     while (mono_before(env_now(process->env), until)) {
-        env_sleep(process->env, up_to_ms(process, ttl_ms / 3));
+        env_sleep(process->env, process_up_to_ms(process, ttl_ms / 3));
         judge_look(judge);
         if (hf_lock_check(use->lock, NULL) != HF_OK) {
             judge_told_over(use->claim);
             return;
         }
-        if (use->options.no_renewal || one_in(process, 10))
+        if (use->options.no_renewal || process_one_in(process, 10))
             hf_lock_renew(use->lock, NULL);
-        if (one_in(process, 12))
+        if (process_one_in(process, 12))
             enter_again(use);
-        if (one_in(process, 8))
-            publish(use, one_in(process, 3));
+        if (process_one_in(process, 8))
+            publish(use, process_one_in(process, 3));
     }
 }
 
@@ -326,26 +280,39 @@ static void judge_notification(struct use *use)
                    node_number(use->process->node), use->wish->scopes[0]);
 }
 
+static enum judge_end draw_end(struct use *use, bool first)
+{
+    switch (process_below(use->process, 8)) {
+    case 0: return JUDGE_FREES;
+    case 1: return JUDGE_FAILS;
+    case 2: return JUDGE_COMPLETES;
+    default: return first ? JUDGE_COMPLETES : JUDGE_RELEASES;
+    }
+}
+
 static void let_go(struct use *use)
 {
     struct lock_work *work = use->process->work;
     struct hf_error error;
-    enum hf_status status;
-    judge_let_go(use->claim);
+    enum hf_status status = HF_OK;
     bool first = work->once_per && use->wish == &work->wishes[0];
-    uint64_t how = below(use->process, 8);
-    if (how == 0)
-        return; /* hf_lock_free does it */
-    if (how == 1)
-        status = hf_lock_fail(use->lock, "{\"why\":\"not well\"}", &error);
-    else if (how == 2 || first)
-        status = hf_lock_complete(use->lock, NULL, &error);
-    else
-        status = hf_lock_release(use->lock, &error);
-    USE_TRACE(use, "is told %s on ending it", hf_status_name(status));
+    enum judge_end end = draw_end(use, first);
+    judge_lets_go(use->claim, end);
+    switch (end) {
+    case JUDGE_ABANDONS:
+    case JUDGE_FREES: return; /* hf_lock_free does it */
+    case JUDGE_FAILS: status = hf_lock_fail(use->lock, "{\"why\":\"not well\"}", &error); break;
+    case JUDGE_COMPLETES: status = hf_lock_complete(use->lock, NULL, &error); break;
+    case JUDGE_RELEASES: status = hf_lock_release(use->lock, &error); break;
+    }
+    USE_TRACE(use, "is told %s on ending token %" PRIu64, hf_status_name(status),
+              hf_lock_token(use->lock));
     judge_released(use->claim, status);
-    if (status == HF_OK && first && how != 1)
-        work->completed_us = true_now(use->process);
+    if (status == HF_OK && first && end == JUDGE_COMPLETES) {
+        work->completed_us = process_true_now(use->process);
+        snprintf(work->completed_boot, sizeof work->completed_boot, "%s",
+                 env_boot_id(use->process->env));
+    }
 }
 
 static void hold(struct use *use, bool adopted)
@@ -360,15 +327,23 @@ static void hold(struct use *use, bool adopted)
 
 /* ---- Operations ---------------------------------------------------------------------- */
 
+void lock_use_close(struct use *use)
+{
+    judge_leaves(use->claim);
+    hf_lock_free(use->lock);
+    judge_freed(use->claim);
+}
+
 static void use_lock(struct process *process)
 {
     struct lock_work *work = process->work;
     struct hf_error error;
     struct use use;
-    open_use(&use, process, &work->wishes[below(process, work->wish_count)],
-             /* final */ false);
-    USE_TRACE(&use, "asks, for %" PRId64 " ms%s", use.options.ttl_ms,
-              use.options.no_renewal ? ", and renews it by hand" : "");
+    lock_use_open(&use, process, &work->wishes[process_below(process, work->wish_count)],
+                  /* final */ false);
+    USE_TRACE(&use, "wants it for %" PRId64 " ms at a time%s%s", use.options.ttl_ms,
+              use.options.no_renewal ? ", and renews it by hand" : "",
+              use.options.once_per_ms > 0 ? ", once in 30 s" : "");
     enum hf_status status = ask(&use, &error);
     USE_TRACE(&use, "is told %s", hf_status_name(status));
     if (status == HF_OK) {
@@ -377,37 +352,46 @@ static void use_lock(struct process *process)
     } else {
         judge_refusal(&use, status, &error);
     }
-    hf_lock_free(use.lock);
+    lock_use_close(&use);
 }
 
-static void break_lock(struct process *process)
+/* False: nobody has made a lease known. */
+static bool break_lock(struct process *process)
 {
     struct lock_work *work = process->work;
     struct notice notice = work->notice;
+    struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish)
-        return;
-    judge_forgive(work->judge, notice.wish->key, notice.token);
-    hf_break(process->client, notice.text, "operator", "it is in the way", NULL);
+        return false;
+    judge_breaks(work->judge, notice.wish->key, notice.token);
+    USE_TRACE(&use, "breaks token %" PRIu64, notice.token);
+    enum hf_status status =
+        hf_break(process->client, notice.text, "operator", "it is in the way", NULL);
+    USE_TRACE(&use, "is told %s on breaking token %" PRIu64, hf_status_name(status),
+              notice.token);
+    return true;
 }
 
-static void adopt_lock(struct process *process)
+static bool adopt_lock(struct process *process)
 {
     struct lock_work *work = process->work;
     struct notice notice = work->notice;
     struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish || !notice.passed)
-        return;
+        return false;
     work->notice.passed = false; /* one adopts it */
     use.claim = judge_claim(work->judge, process->node, notice.wish);
     use.options = draw_options(&use, /* may_be_once */ false);
-    judge_adopting(work->judge, notice.wish->key, notice.token, /* begins */ true);
+    judge_adopting(use.claim, notice.token, /* begins */ true);
     enum hf_status status =
         hf_lock_adopt(process->client, notice.text, &use.options, &use.lock, NULL);
-    judge_adopting(work->judge, notice.wish->key, notice.token, /* begins */ false);
-    if (status != HF_OK)
-        return;
-    hold(&use, /* adopted */ true);
-    hf_lock_free(use.lock);
+    judge_adopting(use.claim, notice.token, /* begins */ false);
+    USE_TRACE(&use, "is told %s on adopting token %" PRIu64, hf_status_name(status),
+              notice.token);
+    if (status == HF_OK)
+        hold(&use, /* adopted */ true);
+    lock_use_close(&use);
+    return true;
 }
 
 static void work_on(void *argument)
@@ -416,53 +400,11 @@ static void work_on(void *argument)
     unsigned *left = &process->work->left[node_number(process->node)];
     while (*left > 0) {
         --*left;
-        switch (below(process, 16)) {
-        case 0: break_lock(process); break;
-        case 1: adopt_lock(process); break;
-        default: use_lock(process);
-        }
-        env_sleep(process->env, up_to_ms(process, 4000));
-    }
-}
-
-/* In the calm nothing may go wrong. */
-static void must_be_ok(struct use *use, const char *what, enum hf_status status,
-                       const struct hf_error *error)
-{
-    if (status != HF_OK)
-        world_fail(use->process->work->run->world,
-                   "node %u %s %s in the calm, and is told %s: %s",
-                   node_number(use->process->node), what, use->wish->scopes[0],
-                   hf_status_name(status), error->why);
-}
-
-/* Who has not asked for long learns only now by how much the store's clock has stepped, and then
- * takes what it was granted for over. Once it knows, it must get it. */
-static enum hf_status acquire_in_calm(struct use *use, struct hf_error *error)
-{
-    enum hf_status status = HF_LOST;
-    for (int i = 0; i < 4 && status == HF_LOST; i++)
-        status = hf_lock_acquire(use->lock, FINAL_WAIT.us / 1000, error);
-    return status;
-}
-
-/* Everything can be had once more, by everybody. */
-static void final_round(struct process *process)
-{
-    struct lock_work *work = process->work;
-    struct hf_error error;
-    for (size_t i = 0; i < work->wish_count; i++) {
-        struct use use;
-        if (i > 0 && strcmp(work->wishes[i].key, work->wishes[i - 1].key) == 0)
-            continue;
-        open_use(&use, process, &work->wishes[i], /* final */ true);
-        must_be_ok(&use, "asks for", acquire_in_calm(&use, &error), &error);
-        judge_held(use.claim, use.lock, /* adopted */ false);
-        judge_let_go(use.claim);
-        enum hf_status status = hf_lock_release(use.lock, &error);
-        must_be_ok(&use, "releases", status, &error);
-        judge_released(use.claim, status);
-        hf_lock_free(use.lock);
+        run_count_operation(process->work->run);
+        uint64_t drawn = process_below(process, 16);
+        if (!(drawn == 0 && break_lock(process)) && !(drawn == 1 && adopt_lock(process)))
+            use_lock(process);
+        env_sleep(process->env, process_up_to_ms(process, 4000));
     }
 }
 
@@ -470,36 +412,25 @@ static void run_workers(struct process *process)
 {
     struct env_task *tasks[WORKERS_MAX];
     struct hf_error error;
-    size_t count = 1 + below(process, WORKERS_MAX);
+    size_t count = 1 + process_below(process, WORKERS_MAX);
     for (size_t i = 0; i < count; i++)
         check(env_task_start(process->env, work_on, process, &tasks[i], &error) == HF_OK);
     for (size_t i = 0; i < count; i++)
         env_task_join(process->env, tasks[i]);
 }
 
-/* The label stays the same from life to life, as a supervisor would have it. */
 static void program(struct node *node, void *argument)
 {
     struct lock_work *work = argument;
+    work->rested[node_number(node)] = work->satisfied[node_number(node)] = false;
     struct process process = { .work = work, .node = node, .env = node_env(node) };
-    process.note = judge_life_note(node);
-    struct store *store = net_store_open(work->run->net, node);
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
-    struct hf_error error;
-    char label[32];
-    snprintf(label, sizeof label, "node-%u", node_number(node));
-    options.holder = label;
-    options.ttl_max_ms = work->plan.ttl_max_ms;
-    options.skew_tolerance_ms = work->plan.skew_tolerance_ms;
-    options.takeover_observed = work->plan.observed;
-    check(store && client_new(store, &options, &process.client, &error) == HF_OK);
+    process.store = net_store_open(work->run->net, node);
+    check(process.store);
+    process.client = lock_client_open(work, node, process.store);
     run_workers(&process);
-    int64_t calm_us = work->run->calm_us + SETTLE.us;
-    if (true_now(&process) < calm_us)
-        env_sleep_until(process.env, node_moment(node, calm_us));
-    final_round(&process);
+    lock_calm(&process);
     hf_client_close(process.client);
-    store_close(store);
+    store_close(process.store);
     work->finished[node_number(node)] = true;
 }
 
@@ -516,8 +447,12 @@ struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes,
     work->wish_count = count;
     work->once_per = once_per;
     work->completed_us = -1;
-    struct judge_lock_options options = { .exclusion = work->plan.exclusion,
-                                          .store_time = work->plan.store_time };
+    struct store_traits traits = bucket_traits(net_bucket(run->net));
+    work->plan.local = traits.clock == STORE_CLOCK_BOOT;
+    struct judge_lock_options options = {
+        .exclusion = work->plan.exclusion,
+        .own_clock = work->plan.exclusion && (work->plan.observed || work->plan.local)
+    };
     work->judge = judge_lock_new(run, &options);
     for (unsigned i = 0; i < run->options->operations; i++)
         work->left[1 + i % run->options->nodes]++;

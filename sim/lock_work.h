@@ -16,13 +16,17 @@ struct lock_plan {
     int64_t ttl_ms_max; /* of what is asked for */
     struct span store_step_max;
     struct span skew_max; /* of the store's front ends, either way; zero: as drawn */
-    bool stale_dates;
+    bool lying_dates;
+    int64_t drift_ppm_max; /* of the nodes' clocks; 0: as is assumed */
+    uint32_t cached_date_chance;
+    bool apart; /* a local store's nodes are on machines of their own */
+    bool local; /* the store has no clock of its own */
 };
 
 struct lock_plan lock_plan_draw(const struct world *world);
 
 /* A workload's `tune`. */
-void lock_work_tune(struct run *run, struct net_options *net, struct chaos_plan *chaos);
+void lock_work_tune(struct run *run, struct plans *plans);
 
 struct lock_work;
 

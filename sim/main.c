@@ -1,150 +1,61 @@
-/* main.c: the program holdfast-sim: runs seeds, says which one failed and how to see it again.
- */
+/* main.c: the program holdfast-sim: runs seeds, says which one failed and how to see it again. */
 #include "base/check.h"
-#include "base/parse.h"
-#include "sim/run.h"
+#include "sim/options.h"
+#include "sim/shrink.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_VIOLATION = 1, EXIT_USAGE = 2 };
+/* What a seed must have to count with --qualified. */
+#define HITS_MIN       10
+#define OPERATIONS_MIN 50
 
-struct arguments {
-    struct run_options run;
-    uint64_t seeds;
-    bool trace;
-    bool hash;
-};
+#define SEEDS_FOR_A_QUALIFIED 100
+
+#define SHRINK_TIME SPAN_S(20)
+
+#define LIST_LINE_MAX 1024
 
 struct totals {
+    uint64_t runs;
     uint64_t passed;
+    uint64_t qualified;
+    uint64_t with_few_hits;
+    uint64_t with_few_operations;
+    uint64_t hits_min;
+    uint64_t operations_min;
     uint64_t steps;
     uint64_t requests;
-    int64_t time_s;
-    uint64_t net_faults[NET_FAULT_COUNT];
-    uint64_t chaos_faults[CHAOS_FAULT_COUNT];
+    int64_t time_us;
+    uint64_t faults[FAULT_COUNT];
 };
 
-static void print_help(void)
+#define TOTALS ((struct totals){ .hits_min = UINT64_MAX, .operations_min = UINT64_MAX })
+
+struct session {
+    struct arguments arguments;
+    struct totals totals;
+    int64_t began_us;
+    int64_t core_began_us;
+    int64_t told_us; /* when progress was last told */
+    bool tells;      /* somebody looks on */
+};
+
+static int64_t clock_us(clockid_t clock)
 {
-    printf(
-        "usage: holdfast-sim [--seed N] [--seeds COUNT] [--nodes K] [--workload W] [--trace]\n"
-        "\n"
-        "Runs Holdfast in a simulated world in which anything may fail, once for each seed,\n"
-        "and judges what came of it. One seed always gives one and the same run.\n"
-        "\n"
-        "  --seed N        the first seed (1)\n"
-        "  --seeds COUNT   how many seeds, from the first on (1)\n"
-        "  --nodes K       nodes of the world, 1 to %d (5)\n"
-        "  --operations M  operations of all nodes together, 1 to %d (50)\n"
-        "  --workload W    what the nodes do (counter)\n"
-        "  --calm          no faults\n"
-        "  --broken-store  the store ignores conditions: shows that the judge notices\n"
-        "  --trace         print all that happens, a line each\n"
-        "  --hash          print the hash of each seed's trace\n"
-        "  --help          this text\n"
-        "\n"
-        "workloads:\n",
-        NODES_MAX, OPERATIONS_MAX);
-    for (size_t i = 0; workloads[i]; i++)
-        printf("  %-15s %s\n", workloads[i]->name, workloads[i]->about);
-    printf("\nexits with 0 when all seeds passed, %d when one failed, %d when misused\n",
-           EXIT_VIOLATION, EXIT_USAGE);
+    struct timespec t;
+    check(clock_gettime(clock, &t) == 0);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-_Noreturn static void misused(const char *what, const char *value)
-{
-    fprintf(stderr, "holdfast-sim: %s%s%s%s; see holdfast-sim --help\n", what,
-            value ? " '" : "", value ? value : "", value ? "'" : "");
-    exit(EXIT_USAGE);
-}
+/* ---- When something ends it ---------------------------------------------------------- */
 
-/* ---- Arguments ----------------------------------------------------------------------- */
-
-static uint64_t read_number(const char *text, uint64_t min, uint64_t max, const char *what)
-{
-    uint64_t value;
-    struct hf_error error;
-    if (parse_u64(view_of(text), max, &value, &error) != HF_OK || value < min)
-        misused(what, text);
-    return value;
-}
-
-static const struct workload *read_workload(const char *name)
-{
-    const struct workload *workload = workload_find(view_of(name));
-    if (!workload)
-        misused("there is no workload", name);
-    return workload;
-}
-
-static void read_option(struct arguments *arguments, int option)
-{
-    struct run_options *run = &arguments->run;
-    switch (option) {
-    case 's':
-        run->seed = read_number(optarg, 0, UINT64_MAX, "--seed takes a number, not");
-        return;
-    case 'c':
-        arguments->seeds = read_number(optarg, 1, UINT64_MAX, "--seeds takes a count, not");
-        return;
-    case 'n':
-        run->nodes = (unsigned)read_number(optarg, 1, NODES_MAX,
-                                           "--nodes takes a number from 1 to 64, not");
-        return;
-    case 'o':
-        run->operations =
-            (unsigned)read_number(optarg, 1, OPERATIONS_MAX,
-                                  "--operations takes a number from 1 to 100000, not");
-        return;
-    case 'w': run->workload = read_workload(optarg); return;
-    case 'a': run->calm = true; return;
-    case 'b': run->ignore_conditions = true; return;
-    case 't': arguments->trace = true; return;
-    case 'x': arguments->hash = true; return;
-    case 'h': print_help(); exit(0);
-    default: exit(EXIT_USAGE);
-    }
-}
-
-static void read_arguments(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option options[] = {
-        { "seed", required_argument, NULL, 's' },
-        { "seeds", required_argument, NULL, 'c' },
-        { "nodes", required_argument, NULL, 'n' },
-        { "operations", required_argument, NULL, 'o' },
-        { "workload", required_argument, NULL, 'w' },
-        { "calm", no_argument, NULL, 'a' },
-        { "broken-store", no_argument, NULL, 'b' },
-        { "trace", no_argument, NULL, 't' },
-        { "hash", no_argument, NULL, 'x' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        read_option(arguments, option);
-    if (optind < argc)
-        misused("there is no use for", argv[optind]);
-}
-
-/* ---- How to see it again ------------------------------------------------------------- */
-
-static char replay[256];
-
-static void note_replay(const struct run_options *run)
-{
-    snprintf(replay, sizeof replay,
-             "holdfast-sim --seed %" PRIu64 " --nodes %u --operations %u --workload %s%s%s "
-             "--trace\n",
-             run->seed, run->nodes, run->operations, run->workload->name,
-             run->calm ? " --calm" : "", run->ignore_conditions ? " --broken-store" : "");
-}
+static volatile sig_atomic_t is_interrupted;
+static struct replay replay; /* of the run that is under way */
 
 static void say(const char *text)
 {
@@ -156,9 +67,16 @@ static void say(const char *text)
 static void died(int signal_number)
 {
     say("the simulator itself died; to see it again:\n  ");
-    say(replay);
+    say(replay.text);
+    say("\n");
     signal(signal_number, SIG_DFL);
     raise(signal_number);
+}
+
+static void interrupted(int signal_number)
+{
+    (void)signal_number;
+    is_interrupted = 1;
 }
 
 /* Where a sanitizer is built in it reports memory faults itself. */
@@ -173,36 +91,47 @@ static const int deadly[] = { SIGABRT };
 static const int deadly[] = { SIGABRT, SIGSEGV, SIGBUS };
 #endif
 
-/* On a stack of its own, since the fiber's may be what is used up. */
-static void watch_for_death(void)
+/* On a stack of its own, since the fiber's may be what is used up. The second interrupt ends it
+ * where it stands. */
+static void watch_for_signals(void)
 {
     static char stack[64 * 1024];
     stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack };
     check(sigaltstack(&alternate, NULL) == 0);
-    struct sigaction action = { .sa_handler = died, .sa_flags = SA_ONSTACK };
+    struct sigaction on_death = { .sa_handler = died, .sa_flags = SA_ONSTACK };
     for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
-        check(sigaction(deadly[i], &action, NULL) == 0);
+        check(sigaction(deadly[i], &on_death, NULL) == 0);
+    struct sigaction on_interrupt = { .sa_handler = interrupted,
+                                      .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK) };
+    check(sigaction(SIGINT, &on_interrupt, NULL) == 0);
 }
 
-/* ---- Running ------------------------------------------------------------------------- */
+/* ---- Totals -------------------------------------------------------------------------- */
+
+static bool is_qualified(const struct run_result *result)
+{
+    return result->faults.hits >= HITS_MIN && result->operations >= OPERATIONS_MIN;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 static void add(struct totals *totals, const struct run_result *result)
 {
+    totals->runs++;
     totals->passed += result->ok;
+    totals->qualified += is_qualified(result);
+    totals->with_few_hits += result->faults.hits < HITS_MIN;
+    totals->with_few_operations += result->operations < OPERATIONS_MIN;
+    totals->hits_min = lesser(totals->hits_min, result->faults.hits);
+    totals->operations_min = lesser(totals->operations_min, result->operations);
     totals->steps += result->steps;
     totals->requests += result->requests;
-    totals->time_s += result->time_us / 1000000;
-    for (size_t i = 0; i < NET_FAULT_COUNT; i++)
-        totals->net_faults[i] += result->net_faults[i];
-    for (size_t i = 0; i < CHAOS_FAULT_COUNT; i++)
-        totals->chaos_faults[i] += result->chaos_faults[i];
-}
-
-static int64_t clock_us(clockid_t clock)
-{
-    struct timespec t;
-    check(clock_gettime(clock, &t) == 0);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    totals->time_us += result->time_us;
+    for (size_t i = 0; i < FAULT_COUNT; i++)
+        totals->faults[i] += result->faults.counts[i];
 }
 
 static int64_t a_second(uint64_t count, int64_t took_us)
@@ -210,66 +139,208 @@ static int64_t a_second(uint64_t count, int64_t took_us)
     return (int64_t)count * 1000000 / (took_us > 0 ? took_us : 1);
 }
 
-/* The machine may be busy with something else: the rate of the core itself is told too. */
-static void print_totals(const struct arguments *arguments, const struct totals *totals,
-                         int64_t took_us, int64_t core_us)
+static void print_faults(const struct totals *totals)
 {
     const char *gap = "";
     printf("faults:");
-    for (unsigned i = 0; i < NET_FAULT_COUNT; i++, gap = ",")
-        printf("%s %" PRIu64 " %s", gap, totals->net_faults[i],
-               net_fault_text((enum net_fault)i));
-    for (unsigned i = 0; i < CHAOS_FAULT_COUNT; i++)
-        printf(", %" PRIu64 " %s", totals->chaos_faults[i],
-               chaos_fault_text((enum chaos_fault)i));
-    int64_t days_tenths = totals->time_s / 8640;
-    printf("\n%" PRIu64 " requests, %" PRIu64 " steps, %" PRId64 ".%" PRId64
-           " simulated days\n",
-           totals->requests, totals->steps, days_tenths / 10, days_tenths % 10);
-    printf("%s: %" PRIu64 " of %" PRIu64 " seeds passed, %u nodes, %u operations each; %" PRId64
-           " seeds/s, %" PRId64 " a second of one core\n",
-           arguments->run.workload->name, totals->passed, arguments->seeds,
-           arguments->run.nodes, arguments->run.operations, a_second(totals->passed, took_us),
+    for (unsigned i = 0; i < FAULT_COUNT; i++, gap = ",")
+        printf("%s %" PRIu64 " %s", gap, totals->faults[i], fault_count_text((enum fault)i));
+    printf("\nin each seed at least %" PRIu64
+           " faults that hit a request in flight, and %" PRIu64
+           " operations; less than %d and %d in %" PRIu64 " and %" PRIu64 " of them\n",
+           totals->runs > 0 ? totals->hits_min : 0,
+           totals->runs > 0 ? totals->operations_min : 0, HITS_MIN, OPERATIONS_MIN,
+           totals->with_few_hits, totals->with_few_operations);
+}
+
+/* The machine may be busy with something else: the rate of the core itself is told too. */
+static void print_totals(const struct session *session)
+{
+    const struct arguments *arguments = &session->arguments;
+    const struct totals *totals = &session->totals;
+    int64_t took_us = clock_us(CLOCK_MONOTONIC) - session->began_us;
+    int64_t core_us = clock_us(CLOCK_PROCESS_CPUTIME_ID) - session->core_began_us;
+    int64_t years_1000 = totals->time_us / (INT64_C(31557600) * 1000);
+    print_faults(totals);
+    printf("%" PRIu64 " requests, %" PRIu64 " steps, %" PRId64 ".%03" PRId64
+           " simulated years\n",
+           totals->requests, totals->steps, years_1000 / 1000, years_1000 % 1000);
+    if (arguments->list)
+        printf("%s: ", arguments->list);
+    else
+        printf("%s, %u nodes, %u operations each: ", arguments->run.workload->name,
+               arguments->run.nodes, arguments->run.operations);
+    if (arguments->qualified)
+        printf("%" PRIu64 " qualified, ", totals->qualified);
+    printf("%" PRIu64 " of %" PRIu64 " seeds passed; %" PRId64 " seeds/s, %" PRId64
+           " a second of one core\n",
+           totals->passed, totals->runs, a_second(totals->passed, took_us),
            a_second(totals->passed, core_us));
 }
 
-static bool run_one(struct arguments *arguments, struct totals *totals)
+/* Once a second, when somebody looks on. */
+static void tell_progress(struct session *session)
 {
-    struct run_result result;
-    note_replay(&arguments->run);
-    run_seed(&arguments->run, &result);
-    add(totals, &result);
-    if (arguments->hash)
-        printf("%s %u %u %" PRIu64 " %016" PRIx64 "\n", arguments->run.workload->name,
-               arguments->run.nodes, arguments->run.operations, arguments->run.seed,
-               result.hash);
-    if (result.ok)
-        return true;
+    const struct totals *totals = &session->totals;
+    int64_t now_us = clock_us(CLOCK_MONOTONIC);
+    if (!session->tells || now_us - session->told_us < 1000000)
+        return;
+    session->told_us = now_us;
+    fprintf(stderr, "\r%" PRIu64 " seeds passed, %" PRId64 " seeds/s \r", totals->passed,
+            a_second(totals->passed, now_us - session->began_us));
+}
+
+/* ---- A seed that fails --------------------------------------------------------------- */
+
+/* Named first, in case it dies. */
+static void run_noted(const struct run_options *options, struct run_result *ret_result)
+{
+    options_replay(options, &replay);
+    run_seed(options, ret_result);
+}
+
+static bool run_smaller(void *argument, const struct run_options *options,
+                        struct run_result *ret_result)
+{
+    const int64_t *until_us = argument;
+    if (is_interrupted || clock_us(CLOCK_MONOTONIC) > *until_us)
+        return false;
+    run_noted(options, ret_result);
+    return !ret_result->ok;
+}
+
+static void report_smaller(const struct run_options *options, const struct run_result *result)
+{
+    int64_t until_us = clock_us(CLOCK_MONOTONIC) + SHRINK_TIME.us;
+    struct shrunk shrunk = shrink(options, result, run_smaller, &until_us);
+    options_replay(&shrunk.options, &replay);
+    fprintf(stderr,
+            "smaller, of %u runs that were tried: seed %" PRIu64
+            ", %u nodes, %u operations, %" PRIu64 " faults: %s\nto see that:\n  %s\n",
+            shrunk.runs, shrunk.options.seed, shrunk.options.nodes, shrunk.options.operations,
+            shrunk.result.faults.happened, shrunk.result.failure, replay.text);
+}
+
+static void report(const struct session *session, const struct run_options *options,
+                   const struct run_result *result)
+{
     fflush(stdout);
-    fprintf(stderr, "seed %" PRIu64 " failed: %s\nto see it again:\n  %s", arguments->run.seed,
-            result.failure, replay);
-    return false;
+    fprintf(stderr, "seed %" PRIu64 " failed: %s\nto see it again:\n  %s\n", options->seed,
+            result->failure, replay.text);
+    if (!session->arguments.keep_size && options->trace == TRACE_OFF)
+        report_smaller(options, result);
+}
+
+/* ---- Running ------------------------------------------------------------------------- */
+
+static bool run_one(struct session *session, const struct run_options *options,
+                    struct run_result *ret_result)
+{
+    run_noted(options, ret_result);
+    add(&session->totals, ret_result);
+    if (session->arguments.hash)
+        printf("%s %u %u %" PRIu64 " %016" PRIx64 "\n", options->workload->name, options->nodes,
+               options->operations, options->seed, ret_result->hash);
+    if (!ret_result->ok)
+        report(session, options, ret_result);
+    tell_progress(session);
+    return ret_result->ok;
+}
+
+/* Once with a crash that never comes, to learn how many requests there are; then with one at
+ * each. */
+static bool run_crashes(struct session *session, const struct run_options *options)
+{
+    struct run_options crashing = *options;
+    struct run_result whole, result;
+    crashing.crash_at = (struct crash_at){ .request = UINT64_MAX };
+    bool ok = run_one(session, &crashing, &whole);
+    for (uint64_t i = 0; ok && !is_interrupted && i < 2 * whole.requests_in_chaos; i++) {
+        crashing.crash_at = (struct crash_at){ .request = 1 + i / 2, .answered = i % 2 == 1 };
+        ok = run_one(session, &crashing, &result);
+    }
+    return ok;
+}
+
+/* Where hardly any seed qualifies it ends all the same, and the totals tell. */
+static bool goes_on(const struct session *session, uint64_t done)
+{
+    const struct arguments *arguments = &session->arguments;
+    return done < arguments->seeds && !is_interrupted &&
+           (!arguments->qualified ||
+            session->totals.runs / SEEDS_FOR_A_QUALIFIED < arguments->seeds) &&
+           (arguments->seconds == 0 ||
+            clock_us(CLOCK_MONOTONIC) - session->began_us < arguments->seconds * 1000000);
+}
+
+static bool run_seeds(struct session *session)
+{
+    const struct arguments *arguments = &session->arguments;
+    struct run_options options = arguments->run;
+    struct run_result result;
+    bool ok = true;
+    for (uint64_t done = 0; ok && goes_on(session, done); options.seed++) {
+        if (arguments->crash_everywhere)
+            ok = run_crashes(session, &options);
+        else
+            ok = run_one(session, &options, &result);
+        done = arguments->qualified ? session->totals.qualified : done + 1;
+    }
+    return ok;
+}
+
+static bool run_line(struct session *session, char *line, const char *where)
+{
+    struct session one = *session;
+    if (!options_read_line(line, where, &one.arguments))
+        return true;
+    bool ok = run_seeds(&one);
+    session->totals = one.totals;
+    return ok;
+}
+
+static bool run_list(struct session *session)
+{
+    const char *path = session->arguments.list;
+    char line[LIST_LINE_MAX], where[LIST_LINE_MAX];
+    FILE *file = fopen(path, "r");
+    bool ok = true;
+    if (!file)
+        options_misused("cannot read", path);
+    for (unsigned number = 1; ok && !is_interrupted && fgets(line, sizeof line, file);
+         number++) {
+        snprintf(where, sizeof where, "%s:%u", path, number);
+        if (strlen(line) == sizeof line - 1)
+            options_misused("there is too long a line in", path);
+        ok = run_line(session, line, where);
+    }
+    fclose(file);
+    return ok;
+}
+
+static void draw_seed(struct arguments *arguments)
+{
+    uint64_t seed;
+    check(getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed);
+    arguments->run.seed = seed >> 16; /* no longer than can be read out */
+    printf("the first seed is %" PRIu64 "\n", arguments->run.seed);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments = { .run = RUN_OPTIONS, .seeds = 1 };
-    arguments.run.workload = &workload_counter;
-    read_arguments(argc, argv, &arguments);
-    arguments.run.trace_out = stdout;
-    arguments.run.trace = arguments.trace  ? TRACE_PRINT
-                          : arguments.hash ? TRACE_HASH
-                                           : TRACE_OFF;
-    watch_for_death();
-    struct totals totals = { 0 };
-    int64_t began = clock_us(CLOCK_MONOTONIC);
-    int64_t core_began = clock_us(CLOCK_PROCESS_CPUTIME_ID);
-    bool ok = true;
-    for (uint64_t i = 0; i < arguments.seeds && ok; i++, arguments.run.seed++)
-        ok = run_one(&arguments, &totals);
-    if (!arguments.hash)
-        print_totals(&arguments, &totals, clock_us(CLOCK_MONOTONIC) - began,
-                     clock_us(CLOCK_PROCESS_CPUTIME_ID) - core_began);
+    struct session session = { .totals = TOTALS, .tells = isatty(STDERR_FILENO) };
+    options_read(argc, argv, &session.arguments);
+    if (session.arguments.fresh)
+        draw_seed(&session.arguments);
+    watch_for_signals();
+    session.began_us = clock_us(CLOCK_MONOTONIC);
+    session.core_began_us = clock_us(CLOCK_PROCESS_CPUTIME_ID);
+    bool ok = session.arguments.list ? run_list(&session) : run_seeds(&session);
+    if (!session.arguments.hash)
+        print_totals(&session);
     fiber_pool_release();
-    return ok ? 0 : EXIT_VIOLATION;
+    if (!ok)
+        return EXIT_VIOLATION;
+    return is_interrupted ? EXIT_INTERRUPTED : 0;
 }

@@ -2,31 +2,44 @@
  *
  *     sent ---> arrives, takes effect ---> the reply arrives
  *
- * All that may go wrong is drawn when it is sent, in one fixed order, except the delay of the
- * reply. An answer timer is always set, to the time-out at first, so every request ends for its
- * node whatever becomes of it at the store. */
+ * All that may go wrong is drawn when it is sent, in one fixed order, except the delay and the
+ * date of the reply. An answer timer is always set, to the time-out at first, so every request
+ * ends for its node whatever becomes of it at the store. */
 #include "sim/net.h"
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "sim/draw.h"
 #include "sim/request.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Between one node and the store: what it answers is as old as this. */
+struct cache {
+    int64_t until_us;
+    int64_t age_us;
+};
+
 struct net {
     struct world *world;
     struct bucket *bucket;
     struct net_plan plan;
-    struct prng prng;
+    uint64_t root;                 /* of all sequences that decide the fates of requests */
+    uint64_t calls[NODES_MAX + 1]; /* how many requests each node has made */
     unsigned front_ends;
     struct span skews[FRONT_ENDS_MAX];
     bool cut[NODES_MAX + 1];
+    struct cache caches[NODES_MAX + 1];
     struct node_watch watches[NODES_MAX + 1];
     struct request *requests;
     size_t open_count;
+    const struct request *applying;  /* takes effect just now, or NULL */
+    size_t under_way[NODES_MAX + 1]; /* as each node sees it */
     uint64_t sent;
-    uint64_t faults[NET_FAULT_COUNT];
+    bool throttles;
+    struct faults faults;
+    struct call_watch watch;
 };
 
 #define NET_TRACE(net, ...) \
@@ -36,41 +49,45 @@ struct net {
 #define NOTICE_MAX SPAN_MS(200)
 #define RESEND_MAX SPAN_S(2)
 
-const char *net_fault_text(enum net_fault fault)
-{
-#define NET_FAULT_TEXT_(name, count, one) count,
-    static const char *const texts[] = { NET_FAULT_TABLE(NET_FAULT_TEXT_) };
-#undef NET_FAULT_TEXT_
-    check(fault < NET_FAULT_COUNT);
-    return texts[fault];
-}
+/* How long a cache goes on answering. */
+#define CACHE_MAX SPAN_S(60)
+
+/* A store that throttles in a burst refuses most of what comes. */
+#define BURST_CHANCE 900000
 
 /* ---- Draws --------------------------------------------------------------------------- */
 
-/* In [0, limit]. */
-static int64_t draw_up_to(struct net *net, struct span limit)
+static bool is_write(const struct request *request)
 {
-    return (int64_t)prng_below(&net->prng, (uint64_t)limit.us + 1);
+    return request->kind == REQUEST_PUT || request->kind == REQUEST_DELETE;
 }
 
-static void count_fault(struct request *request, enum net_fault fault)
+static void tell_fault(struct request *request, enum fault fault)
 {
     struct net *net = request->net;
-#define NET_FAULT_ONE_(name, count, one) one,
-    static const char *const stories[] = { NET_FAULT_TABLE(NET_FAULT_ONE_) };
-#undef NET_FAULT_ONE_
-    net->faults[fault]++;
-    NET_TRACE(net, "network: #%" PRIu64 " of node %u %s", request->number,
-              node_number(request->node), stories[fault]);
+    if (world_trace(net->world)->mode == TRACE_OFF)
+        return;
+    struct request_text text = request_text(request);
+    NET_TRACE(net, "network: %s of node %u %s", text.text, node_number(request->node),
+              fault_story(fault));
 }
 
 /* Whether this fault hits this request. Chances of zero draw nothing. */
-static bool draw_fault(struct request *request, uint32_t chance, enum net_fault fault)
+static bool draw_fault(struct request *request, uint32_t chance, enum fault fault)
 {
-    if (chance == 0 || !prng_chance(&request->net->prng, chance))
+    struct net *net = request->net;
+    if (chance == 0 || !prng_chance(&request->prng, chance) ||
+        !fault_happens(&net->faults, fault))
         return false;
-    count_fault(request, fault);
+    net->faults.hits++;
+    tell_fault(request, fault);
     return true;
+}
+
+static void suffer(struct request *request, enum fault fault)
+{
+    fault_follows(&request->net->faults, fault);
+    tell_fault(request, fault);
 }
 
 static int64_t draw_delay(struct request *request)
@@ -78,24 +95,37 @@ static int64_t draw_delay(struct request *request)
     struct net *net = request->net;
     const struct net_plan *plan = &net->plan;
     int64_t delay =
-        plan->delay_min.us + draw_up_to(net, SPAN_US(plan->delay_max.us - plan->delay_min.us));
+        plan->delay_min.us +
+        draw_up_to(&request->prng, SPAN_US(plan->delay_max.us - plan->delay_min.us));
     if (draw_fault(request, plan->slow_chance, NET_SLOW))
-        delay += draw_up_to(net, plan->slow_max);
+        delay += draw_of_any_size(&request->prng, plan->slow_max);
     return delay;
 }
 
 /* ---- Records ------------------------------------------------------------------------- */
 
+/* One for each request of each node, so that the fate of one does not move those of all that
+ * follow. */
+static struct prng sequence_of_next(struct net *net, const struct node *node)
+{
+    unsigned number = node_number(node);
+    uint64_t place = ((uint64_t)number << 48) + ++net->calls[number];
+    struct prng of_place = prng_seeded(net->root + place);
+    return prng_seeded(prng_next(&of_place));
+}
+
 struct request *request_new(struct net *net, struct node *node, enum request_kind kind,
                             size_t room)
 {
-    struct request *request = calloc(1, sizeof *request + room);
+    struct request *request = malloc(sizeof *request + room);
     check(request);
+    *request = (struct request){ 0 }; /* and not the room, which may be large */
     request->net = net;
     request->node = node;
     request->kind = kind;
     request->room = room;
     request->number = ++net->sent;
+    request->prng = sequence_of_next(net, node);
     request->client = world_running(net->world);
     request->next = net->requests;
     if (net->requests)
@@ -142,8 +172,17 @@ static void free_if_over(struct request *request)
         request_free(request);
 }
 
+/* Its node has an answer, or waits no longer. */
+static void leave_way(struct request *request)
+{
+    if (request->is_under_way)
+        request->net->under_way[node_number(request->node)]--;
+    request->is_under_way = false;
+}
+
 void request_let_go(struct request *request)
 {
+    leave_way(request);
     request->client = NULL;
     free_if_over(request);
 }
@@ -212,9 +251,18 @@ struct request_text request_text(const struct request *request)
 static void end_request(struct request *request, enum request_end end)
 {
     request->end = end;
+    leave_way(request);
     if (request->client)
         task_wake(request->client);
     free_if_over(request);
+}
+
+/* Whether the node has crashed just now; then the request may be gone too. */
+static bool strike_at_answer(struct request *request)
+{
+    const struct call_watch *watch = &request->net->watch;
+    return watch->at && request->client &&
+           watch->at(watch->argument, request->node, CALL_ANSWERED, request->number);
 }
 
 static void ring_answer(void *argument)
@@ -222,37 +270,42 @@ static void ring_answer(void *argument)
     struct request *request = argument;
     enum request_end end = request->reply;
     if (end != END_SILENCE && request->net->cut[node_number(request->node)]) {
-        count_fault(request, NET_PARTITIONED);
+        suffer(request, NET_PARTITIONED);
         request->reply = END_SILENCE;
         world_set_timer(request->net->world, &request->answer, request->timeout_us, ring_answer,
                         request);
         return;
     }
     if (end != END_SILENCE && node_is_suspended(request->node)) {
-        count_fault(request, NET_SLEPT_THROUGH);
+        suffer(request, NET_SLEPT_THROUGH);
         end = END_SILENCE;
     }
+    if (end != END_SILENCE && strike_at_answer(request))
+        return;
     end_request(request, end);
+}
+
+static void answer_at(struct request *request, int64_t due_us, enum request_end end)
+{
+    bool in_time = due_us < request->timeout_us;
+    request->answer_decided = true;
+    request->reply = in_time ? end : END_SILENCE;
+    world_set_timer(request->net->world, &request->answer,
+                    in_time ? due_us : request->timeout_us, ring_answer, request);
 }
 
 static void answer_in(struct request *request, int64_t delay_us, enum request_end end)
 {
-    int64_t due = world_now_us(request->net->world) + delay_us;
-    if (due >= request->timeout_us) {
-        due = request->timeout_us;
-        end = END_SILENCE;
-    }
-    request->answer_decided = true;
-    request->reply = end;
-    world_set_timer(request->net->world, &request->answer, due, ring_answer, request);
+    answer_at(request, world_now_us(request->net->world) + delay_us, end);
 }
 
 /* No reply will come; the node finds out at once or by its time-out. */
 static void answer_never(struct request *request)
 {
-    int64_t delay =
-        request->noticed ? draw_up_to(request->net, NOTICE_MAX) : request->timeout_us;
-    answer_in(request, delay, END_SILENCE);
+    if (request->noticed)
+        answer_in(request, draw_up_to(&request->prng, NOTICE_MAX), END_SILENCE);
+    else
+        answer_at(request, request->timeout_us, END_SILENCE);
 }
 
 /* ---- At the store -------------------------------------------------------------------- */
@@ -289,24 +342,76 @@ static enum hf_status apply(struct request *request)
     check_unreachable();
 }
 
+/* A cache between a node and the store answers reads only, and once it has begun to, for a
+ * while. */
+static bool is_cached(struct request *request)
+{
+    struct net *net = request->net;
+    struct cache *cache = &net->caches[node_number(request->node)];
+    int64_t now_us = world_now_us(net->world);
+    if (is_write(request) || net->plan.cached_date_chance == 0)
+        return false;
+    if (now_us < cache->until_us)
+        return true;
+    if (!draw_fault(request, net->plan.cached_date_chance, NET_CACHED_DATE))
+        return false;
+    cache->until_us = now_us + draw_of_any_size(&request->prng, CACHE_MAX);
+    cache->age_us = draw_of_any_size(&request->prng, net->plan.stale_max);
+    return true;
+}
+
 static void stamp(struct request *request)
 {
     struct net *net = request->net;
     request->date = bucket_date(net->bucket, request->skew);
-    if (draw_fault(request, net->plan.stale_date_chance, NET_STALE_DATE)) {
-        int64_t age = draw_up_to(net, net->plan.stale_max);
-        request->date.us -= age - age % 1000000;
+    request->cached = is_cached(request);
+    int64_t age = 0;
+    if (request->cached)
+        age = net->caches[node_number(request->node)].age_us;
+    else if (draw_fault(request, net->plan.lying_date_chance, NET_LYING_DATE))
+        age = draw_of_any_size(&request->prng, net->plan.stale_max);
+    request->date.us -= age - age % 1000000;
+}
+
+static void refuse(struct request *request)
+{
+    struct hf_error *error =
+        request->kind == REQUEST_PUT ? &request->call.put.error : &request->call.remove.error;
+    error_set(error, HF_CONFLICT, "another write of the object is under way");
+}
+
+static void do_it(struct request *request)
+{
+    struct net *net = request->net;
+    net->applying = request;
+    enum hf_status status = apply(request);
+    net->applying = NULL;
+    if (world_trace(net->world)->mode == TRACE_OFF)
+        return;
+    struct request_text text = request_text(request);
+    bool wrote = request->kind == REQUEST_PUT && status == HF_OK;
+    struct trace_text etag = trace_text(wrote ? etag_view(&request->call.put.etag) : VIEW(""));
+    NET_TRACE(net, "store: %s of node %u -> %s%s%s", text.text, node_number(request->node),
+              hf_status_name(status), wrote ? ", now " : "", etag.text);
+}
+
+/* What the node is told if the reply gets through. */
+static enum request_end meet_fate(struct request *request)
+{
+    switch (request->fate) {
+    case FATE_DONE: do_it(request); return END_REPLY;
+    case FATE_DONE_BUT_ERROR: do_it(request); return END_ERROR;
+    case FATE_ERROR: return END_ERROR;
+    case FATE_THROTTLED: return END_THROTTLED;
+    case FATE_REFUSED: refuse(request); return END_REPLY;
     }
+    check_unreachable();
 }
 
 static void ring_arrival(void *argument)
 {
     struct request *request = argument;
-    struct net *net = request->net;
-    enum hf_status status = apply(request);
-    struct request_text text = request_text(request);
-    NET_TRACE(net, "store: %s of node %u -> %s", text.text, node_number(request->node),
-              hf_status_name(status));
+    enum request_end end = meet_fate(request);
     stamp(request);
     bool is_first_of_two = timer_is_set(&request->second_arrival);
     if (is_first_of_two || request->answer_decided || request->end != END_PENDING)
@@ -314,14 +419,20 @@ static void ring_arrival(void *argument)
     else if (request->lose_reply)
         answer_never(request);
     else
-        answer_in(request, draw_delay(request), END_REPLY);
+        answer_in(request, draw_delay(request), end);
 }
 
 /* ---- On its way ---------------------------------------------------------------------- */
 
-static bool is_write(const struct request *request)
+static bool is_conditional(const struct request *request)
 {
-    return request->kind == REQUEST_PUT || request->kind == REQUEST_DELETE;
+    switch (request->kind) {
+    case REQUEST_PUT: return request->call.put.condition.kind != CONDITION_ALWAYS;
+    case REQUEST_DELETE: return request->call.remove.condition.kind != CONDITION_ALWAYS;
+    case REQUEST_GET:
+    case REQUEST_LIST: return false;
+    }
+    check_unreachable();
 }
 
 /* The request never arrives. */
@@ -330,49 +441,86 @@ static bool draw_loss(struct request *request)
     struct net *net = request->net;
     if (!net->cut[node_number(request->node)])
         return draw_fault(request, net->plan.request_lost_chance, NET_REQUEST_LOST);
-    count_fault(request, NET_PARTITIONED);
+    suffer(request, NET_PARTITIONED);
     return true;
+}
+
+static enum request_fate draw_fate(struct request *request)
+{
+    const struct net_plan *plan = &request->net->plan;
+    uint32_t throttle_chance = request->net->throttles ? BURST_CHANCE : plan->throttle_chance;
+    if (draw_fault(request, throttle_chance, NET_THROTTLED))
+        return FATE_THROTTLED;
+    if (draw_fault(request, plan->busy_chance, NET_BUSY) ||
+        draw_fault(request, plan->error_chance, NET_ERROR_UNDONE))
+        return FATE_ERROR;
+    if (is_write(request) && draw_fault(request, plan->error_done_chance, NET_ERROR_DONE))
+        return FATE_DONE_BUT_ERROR;
+    if (is_conditional(request) && draw_fault(request, plan->refuse_chance, NET_REFUSED))
+        return FATE_REFUSED;
+    return FATE_DONE;
+}
+
+/* Of a write, how much later than it should it reaches the store, after its node was told nothing;
+ * else zero. */
+static int64_t draw_lateness(struct request *request)
+{
+    const struct net_plan *plan = &request->net->plan;
+    if (!is_write(request) || !draw_fault(request, plan->late_chance, NET_LATE_APPLY))
+        return 0;
+    answer_never(request);
+    return draw_of_any_size(&request->prng, plan->late_max);
 }
 
 static void start_journey(struct request *request)
 {
     struct net *net = request->net;
     const struct net_plan *plan = &net->plan;
-    int64_t now = world_now_us(net->world);
-    int64_t delay = draw_delay(request);
-    request->skew = net->skews[prng_below(&net->prng, net->front_ends)];
-    request->noticed = prng_chance(&net->prng, plan->reset_chance);
+    int64_t arrival = world_now_us(net->world) + draw_delay(request);
+    size_t front_end = net->front_ends > 1 ? prng_below(&request->prng, net->front_ends) : 0;
+    request->skew = net->skews[front_end];
+    request->noticed =
+        plan->reset_chance > 0 && prng_chance(&request->prng, plan->reset_chance);
     if (draw_loss(request)) {
         answer_never(request);
         return;
     }
-    if (draw_fault(request, plan->throttle_chance, NET_THROTTLED)) {
-        answer_in(request, delay, END_THROTTLED);
-        return;
-    }
-    bool late = is_write(request) && draw_fault(request, plan->late_chance, NET_LATE_APPLY);
-    if (late) {
-        delay += draw_up_to(net, plan->late_max);
-        answer_never(request);
-    }
-    world_set_timer(net->world, &request->arrival, now + delay, ring_arrival, request);
+    request->fate = draw_fate(request);
+    if (request->fate == FATE_DONE)
+        arrival += draw_lateness(request);
+    world_set_timer(net->world, &request->arrival, arrival, ring_arrival, request);
     request->lose_reply = draw_fault(request, plan->reply_lost_chance, NET_REPLY_LOST);
-    if (is_write(request) && draw_fault(request, plan->resend_chance, NET_RESENT))
+    if (request->fate == FATE_DONE && is_write(request) &&
+        draw_fault(request, plan->resend_chance, NET_RESENT))
         world_set_timer(net->world, &request->second_arrival,
-                        now + delay + 1 + draw_up_to(net, RESEND_MAX), ring_arrival, request);
+                        arrival + 1 + draw_up_to(&request->prng, RESEND_MAX), ring_arrival,
+                        request);
+}
+
+/* The deadline of a call, in true time. One that is far off, or none, means the store's own
+ * time-out: a client waits no longer for a server that says nothing. */
+static int64_t timeout_of(const struct request *request, struct mono_time deadline)
+{
+    struct mono_time until = deadline;
+    if (deadline.us == 0 || deadline.us >= MOMENT_FAR)
+        until = mono_add(node_moment(request->node, world_now_us(request->net->world)),
+                         SPAN_MS(STORE_TIMEOUT_MS));
+    return node_true_time(request->node, until);
 }
 
 void request_send(struct request *request, struct mono_time deadline)
 {
     struct net *net = request->net;
-    struct mono_time until = deadline;
-    if (deadline.us == 0 || deadline.us >= MOMENT_FAR)
-        until = mono_add(node_moment(request->node, world_now_us(net->world)),
-                         SPAN_MS(STORE_TIMEOUT_MS));
-    request->timeout_us = node_true_time(request->node, until);
+    request->timeout_us = timeout_of(request, deadline);
+    request->life = node_lives(request->node);
+    request->sent_us = world_now_us(net->world);
     request->reply = END_SILENCE;
+    request->is_under_way = true;
+    net->under_way[node_number(request->node)]++;
     world_set_timer(net->world, &request->answer, request->timeout_us, ring_answer, request);
     start_journey(request);
+    if (net->watch.at)
+        net->watch.at(net->watch.argument, request->node, CALL_LEFT, request->number);
 }
 
 void request_await(struct request *request)
@@ -390,11 +538,12 @@ struct net *net_new(struct world *world, const struct net_options *options)
     check(net);
     net->world = world;
     net->bucket = bucket_new(world, &options->bucket);
-    net->prng = world_stream(world, STREAM_NETWORK);
+    struct prng prng = world_stream(world, STREAM_NETWORK);
+    net->root = prng_next(&prng);
+    net->faults.limits = options->limits;
     net->front_ends = options->front_ends;
     for (unsigned i = 0; i < net->front_ends; i++)
-        net->skews[i].us =
-            draw_up_to(net, SPAN_US(2 * options->skew_max.us)) - options->skew_max.us;
+        net->skews[i] = draw_either_way(&prng, options->skew_max);
     net_set_plan(net, &options->plan);
     return net;
 }
@@ -433,15 +582,46 @@ void net_step_clock(struct net *net, struct span by)
     bucket_step_clock(net->bucket, by);
 }
 
-uint64_t net_fault_count(const struct net *net, enum net_fault fault)
+void net_throttle(struct net *net, bool throttles)
 {
-    check(fault < NET_FAULT_COUNT);
-    return net->faults[fault];
+    if (net->throttles != throttles)
+        NET_TRACE(net, "store: %s",
+                  throttles ? "throttles nearly everybody from now on"
+                            : "throttles no more than usual again");
+    net->throttles = throttles;
+}
+
+struct faults *net_faults(struct net *net)
+{
+    return &net->faults;
+}
+
+bool net_is_busy(const struct net *net, const struct node *node)
+{
+    return net->under_way[node_number(node)] > 0;
+}
+
+void net_set_call_watch(struct net *net, const struct call_watch *watch)
+{
+    net->watch = *watch;
+}
+
+void net_decided(struct net *net, struct node *node)
+{
+    if (net->watch.at)
+        net->watch.at(net->watch.argument, node, CALL_DECIDED, /* number */ 0);
 }
 
 uint64_t net_request_count(const struct net *net)
 {
     return net->sent;
+}
+
+struct net_sender net_sender(const struct net *net)
+{
+    const struct request *request = net->applying;
+    return request ? (struct net_sender){ request->node, request->life, request->sent_us }
+                   : (struct net_sender){ .node = NULL };
 }
 
 size_t net_open_requests(const struct net *net)

@@ -4,37 +4,21 @@
  * while, takes effect there, and the reply travels back; each leg may be lost, late or doubled,
  * as the plan's chances and the seed decide. A request that has left lives on when its node
  * crashes or gives up. The node learns one of three things: what the store said; that nothing
- * was done (UNAVAILABLE: throttled); or, after its time-out, nothing, which is UNSURE for a
- * write and UNAVAILABLE for a read.
+ * was done (UNAVAILABLE: throttled); or nothing, after its time-out or by an error that says
+ * nothing, which is UNSURE for a write and UNAVAILABLE for a read.
  *
- * To add a fault: a row in NET_FAULT_TABLE, a chance in net_plan, and the place in net.c where
- * the journey of a request is decided. */
+ * To add a fault: a row in NET_FAULT_TABLE (fault.h), a chance in net_plan, and the place in net.c
+ * where the journey of a request is decided. */
 #ifndef SIM_NET_H
 #define SIM_NET_H
 
 #include "sim/bucket.h"
+#include "sim/fault.h"
 
 #define FRONT_ENDS_MAX 16
 
-/* Every fault that the network knows: how the summary counts them, how the trace tells of one.
- */
-#define NET_FAULT_TABLE(ROW)                                                                  \
-    ROW(REQUEST_LOST, "requests lost", "gets lost on the way to the store")                   \
-    ROW(REPLY_LOST, "replies lost after applying", "will be applied, and its reply get lost") \
-    ROW(LATE_APPLY, "writes applied late", "is given up and will be applied late")            \
-    ROW(SLOW, "messages slow", "is slow on its way")                                          \
-    ROW(THROTTLED, "requests throttled", "is throttled, and not done")                        \
-    ROW(RESENT, "writes sent twice by a proxy", "is sent twice by a proxy")                   \
-    ROW(STALE_DATE, "stale dates", "is answered with a stale date")                           \
-    ROW(PARTITIONED, "messages cut off by a partition", "is cut off by a partition")          \
-    ROW(SLEPT_THROUGH, "replies lost to a suspended machine",                                 \
-        "is answered while its machine is suspended: the reply gets lost")
-
-#define NET_FAULT_ENUM_(name, count, one) NET_##name,
-enum net_fault { NET_FAULT_TABLE(NET_FAULT_ENUM_) NET_FAULT_COUNT };
-#undef NET_FAULT_ENUM_
-
-/* Chances are out of a million and for each request; spans are the most, drawn evenly. */
+/* Chances are out of a million and for each request. Spans are the most: delays are drawn evenly,
+ * all others of any size (draw.h). */
 struct net_plan {
     struct span delay_min; /* one way */
     struct span delay_max;
@@ -45,9 +29,14 @@ struct net_plan {
     uint32_t reset_chance; /* of what is lost: the node notices at once, not by time-out */
     uint32_t late_chance;  /* the node is told nothing, and the write is applied later */
     struct span late_max;
-    uint32_t throttle_chance;
+    uint32_t throttle_chance;   /* 503, certainly not done */
+    uint32_t busy_chance;       /* 503 that the node cannot tell from 500; not done */
+    uint32_t error_chance;      /* 500, not done */
+    uint32_t error_done_chance; /* 500, of a write that is done */
+    uint32_t refuse_chance; /* 409: a conditional write is refused since another is under way */
     uint32_t resend_chance; /* a proxy sends the write again, and passes on the second reply */
-    uint32_t stale_date_chance;
+    uint32_t cached_date_chance; /* of a read: from now on dates are old, and say so */
+    uint32_t lying_date_chance;  /* the reply's date is old: outside of what is assumed */
     struct span stale_max;
 };
 
@@ -59,26 +48,35 @@ struct net_plan {
     ((struct net_plan){ .delay_min = SPAN_US(500),    \
                         .delay_max = SPAN_MS(60),     \
                         .slow_chance = 20000,         \
-                        .slow_max = SPAN_S(40),       \
+                        .slow_max = SPAN_S(3600),     \
                         .request_lost_chance = 30000, \
                         .reply_lost_chance = 30000,   \
                         .reset_chance = 500000,       \
                         .late_chance = 20000,         \
                         .late_max = SPAN_S(3600),     \
                         .throttle_chance = 20000,     \
+                        .busy_chance = 10000,         \
+                        .error_chance = 10000,        \
+                        .error_done_chance = 10000,   \
+                        .refuse_chance = 10000,       \
                         .resend_chance = 20000,       \
-                        .stale_date_chance = 10000,   \
+                        .cached_date_chance = 10000,  \
+                        .lying_date_chance = 10000,   \
                         .stale_max = SPAN_S(3600) })
 
 struct net_options {
     struct bucket_options bucket;
     struct net_plan plan;
+    struct fault_limits limits;
     unsigned front_ends;  /* 1 to FRONT_ENDS_MAX, ... */
     struct span skew_max; /* ... each with a clock that is off by up to this, either way */
 };
 
-#define NET_OPTIONS \
-    ((struct net_options){ .bucket = BUCKET_OPTIONS, .plan = NET_PLAN_CALM, .front_ends = 1 })
+#define NET_OPTIONS                                  \
+    ((struct net_options){ .bucket = BUCKET_OPTIONS, \
+                           .plan = NET_PLAN_CALM,    \
+                           .limits = FAULT_LIMITS,   \
+                           .front_ends = 1 })
 
 struct net;
 
@@ -96,12 +94,44 @@ void net_set_plan(struct net *net, const struct net_plan *plan);
  * meanwhile is lost. */
 void net_cut(struct net *net, struct node *node, bool cut);
 
+/* The store throttles nearly everybody, until it is told to stop. */
+void net_throttle(struct net *net, bool throttles);
+
 /* The store's clock jumps. */
 void net_step_clock(struct net *net, struct span by);
 
-uint64_t net_fault_count(const struct net *net, enum net_fault fault);
-const char *net_fault_text(enum net_fault fault); /* as counted */
+/* Which faults may happen and how many did, of nodes too: chaos.h counts there. */
+struct faults *net_faults(struct net *net);
+
 uint64_t net_request_count(const struct net *net);
+
+/* Whether a task of the node waits for an answer. */
+bool net_is_busy(const struct net *net, const struct node *node);
+
+/* ---- The moments of a call, for whoever wants to strike there ------------------------- */
+
+enum call_moment {
+    CALL_DECIDED,  /* the node is about to send: nothing has left; its task runs */
+    CALL_LEFT,     /* the request is on its way; the task runs that is going to wait for it */
+    CALL_ANSWERED, /* the reply has arrived, and the node not yet been told; no task runs */
+};
+
+/* `number` is the request's, from 1; 0 where it has none yet. Returns whether the node has crashed,
+ * if it returns at all: node_crash of the running task's node does not. */
+struct call_watch {
+    bool (*at)(void *argument, struct node *node, enum call_moment moment, uint64_t number);
+    void *argument;
+};
+void net_set_call_watch(struct net *net, const struct call_watch *watch);
+
+/* Of the write that takes effect at this moment: whose it is, of which of its lives, and since when
+ * it has been on its way. `node` is NULL when no node made it. */
+struct net_sender {
+    struct node *node;
+    uint32_t life;
+    int64_t sent_us;
+};
+struct net_sender net_sender(const struct net *net);
 
 /* Requests whose record is still kept: under way, or not yet taken note of. */
 size_t net_open_requests(const struct net *net);

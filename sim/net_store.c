@@ -23,7 +23,7 @@ static void trace_end(const struct net_store *store, const struct request *reque
 {
     struct world *world = node_world(store->node);
     struct request_text text = request_text(request);
-    trace_line(world_trace(world), world_now_us(world), "node %u: %s -> %s",
+    trace_line(world_trace(world), world_now_us(world), "node %u: %s is answered %s",
                node_number(store->node), text.text, hf_status_name(status));
 }
 
@@ -44,6 +44,9 @@ static enum hf_status judge_end(const struct request *request, bool is_write,
     switch (request->end) {
     case END_REPLY: return HF_OK;
     case END_THROTTLED: return error_set(error, HF_UNAVAILABLE, "the store is too busy");
+    case END_ERROR:
+        return error_set(error, is_write ? HF_UNSURE : HF_UNAVAILABLE,
+                         "the store has an error of its own");
     case END_SILENCE:
         return error_set(error, is_write ? HF_UNSURE : HF_UNAVAILABLE,
                          "no answer from the store");
@@ -55,14 +58,31 @@ static enum hf_status judge_end(const struct request *request, bool is_write,
 static struct store_stamp stamp_of(const struct net_store *store, const struct request *request,
                                    struct mono_time sent)
 {
-    if (request->end != END_REPLY || store->base.traits.clock != STORE_CLOCK_DATE)
+    if (request->end == END_SILENCE || store->base.traits.clock != STORE_CLOCK_DATE)
         return (struct store_stamp){ 0 };
     return (struct store_stamp){
         .known = true,
+        .cached = request->cached,
         .date = request->date,
         .sent = sent,
         .received = env_now(store->base.env),
     };
+}
+
+/* Between what a node decides and what leaves, and between what arrives and what the node makes of
+ * it, others run, time passes, and worse. */
+static struct mono_time decide(struct net_store *store)
+{
+    struct mono_time sent = env_now(store->base.env);
+    env_sleep(store->base.env, SPAN_US(0));
+    net_decided(store->net, store->node);
+    return sent;
+}
+
+static void await(struct net_store *store, struct request *request)
+{
+    request_await(request);
+    env_sleep(store->base.env, SPAN_US(0));
 }
 
 /* ---- Sending ------------------------------------------------------------------------- */
@@ -192,7 +212,7 @@ static void take_list(struct net_store *store, struct list_call *call, struct re
     static void net_##verb(struct store *base, struct verb##_call *calls, size_t count) \
     {                                                                                   \
         struct net_store *store = net_store_of(base);                                   \
-        struct mono_time sent = env_now(base->env);                                     \
+        struct mono_time sent = decide(store);                                          \
         struct request *first = NULL, **last = &first;                                  \
         struct heap *before = heap_enter(NULL);                                         \
         for (size_t i = 0; i < count; i++)                                              \
@@ -205,7 +225,7 @@ static void take_list(struct net_store *store, struct list_call *call, struct re
         while (first) {                                                                 \
             struct request *request = first;                                            \
             first = request->next_of_call;                                              \
-            request_await(request);                                                     \
+            await(store, request);                                                      \
             take_##verb(store, &calls[request->place_in_call], request, sent);          \
             request_let_go(request);                                                    \
         }                                                                               \
@@ -218,13 +238,13 @@ DEFINE_MANY(delete)
 static void net_list(struct store *base, struct list_call *call)
 {
     struct net_store *store = net_store_of(base);
-    struct mono_time sent = env_now(base->env);
     if (!may_send(store, call->deadline, &call->error))
         return;
+    struct mono_time sent = decide(store);
     struct heap *before = heap_enter(NULL);
     struct request *request = send_list(store, call);
     heap_enter(before);
-    request_await(request);
+    await(store, request);
     take_list(store, call, request, sent);
     request_let_go(request);
 }

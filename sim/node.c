@@ -33,6 +33,19 @@ static void draw_boot_id(struct machine *machine, struct prng *prng)
             shape[i] == 'x' ? "0123456789abcdef"[prng_next(prng) & 15] : shape[i];
 }
 
+static void tell_machine(struct world *world, const struct machine *machine)
+{
+    char text[SPAN_TEXT_MAX];
+    if (world->trace.mode == TRACE_OFF)
+        return;
+    int64_t off_us =
+        machine->wall_off_us + machine->clock.local_base_us - WORLD_EPOCH_US - world->now_us;
+    trace_line(&world->trace, world->now_us,
+               "machine %u: its clock gains %" PRId64 " us a second, its calendar is %s by %s",
+               machine->number, machine->clock.drift_ppm, off_us < 0 ? "slow" : "fast",
+               span_text(SPAN_US(off_us < 0 ? -off_us : off_us), text));
+}
+
 static struct machine *machine_new(struct world *world, const struct node_options *options)
 {
     check(world->machine_count < NODES_MAX);
@@ -47,6 +60,7 @@ static struct machine *machine_new(struct world *world, const struct node_option
     machine->wall_off_us = WORLD_EPOCH_US + world->now_us - machine->clock.local_base_us +
                            draw_around_zero(prng, options->wall_off.us);
     draw_boot_id(machine, prng);
+    tell_machine(world, machine);
     return machine;
 }
 
@@ -141,6 +155,11 @@ bool node_runs(const struct node *node)
     return node->up && !node->paused && !node->machine->suspended;
 }
 
+int64_t node_runs_since_us(const struct node *node)
+{
+    return node_runs(node) ? node->runs_since_us : INT64_MAX;
+}
+
 void node_add_watch(struct node *node, struct node_watch *watch)
 {
     watch->next = node->watches;
@@ -162,6 +181,7 @@ void node_boot(struct node *node, node_program *program, void *argument)
     node->up = true;
     node->paused = false;
     node->lives++;
+    node->runs_since_us = node->world->now_us;
     node->tasks_started = 0;
     node->program = program;
     node->argument = argument;
@@ -241,6 +261,7 @@ static void stop_tasks(struct node *node)
 static void start_tasks(struct node *node)
 {
     struct world *world = node->world;
+    node->runs_since_us = world->now_us;
     for (struct env_task *task = node->tasks; task; task = task->next) {
         if (task->state != TASK_READY || task->turn > 0)
             continue;

@@ -26,6 +26,16 @@ static struct sim_cond *cond_of(struct env_cond *cond)
     return (struct sim_cond *)(void *)cond->state;
 }
 
+static struct node *node_of(struct env *env)
+{
+    return (struct node *)env; /* only our own calls get here, and those with our own env */
+}
+
+static struct mono_time moment_now(const struct node *node)
+{
+    return (struct mono_time){ clock_at(&node->machine->clock, node->world->now_us) };
+}
+
 /* ---- Lines of waiting tasks ---------------------------------------------------------- */
 
 static void wait_queue_join(struct wait_queue *queue, struct env_task *task)
@@ -74,32 +84,31 @@ static void wake_any(struct world *world, struct wait_queue *queue)
 
 static struct mono_time sim_now(struct env *env)
 {
-    struct node *node = node_of_env(env);
+    struct node *node = node_of(env);
     if (!node->world->looking)
         world_step(node->world); /* a loop that only looks at the clock must end too */
-    return node_moment(node, node->world->now_us);
+    return moment_now(node);
 }
 
 static struct wall_time sim_wall(struct env *env)
 {
-    struct node *node = node_of_env(env);
+    struct node *node = node_of(env);
     if (!node->world->looking)
         world_step(node->world);
-    return (struct wall_time){ node_moment(node, node->world->now_us).us +
-                               node->machine->wall_off_us };
+    return (struct wall_time){ moment_now(node).us + node->machine->wall_off_us };
 }
 
 static const char *sim_boot_id(struct env *env)
 {
-    return node_of_env(env)->machine->boot_id;
+    return node_of(env)->machine->boot_id;
 }
 
 static void sim_sleep_until(struct env *env, struct mono_time moment)
 {
-    struct node *node = node_of_env(env);
+    struct node *node = node_of(env);
     struct world *world = node->world;
     world_maybe_switch(world);
-    while (mono_before(node_moment(node, world->now_us), moment)) {
+    while (mono_before(moment_now(node), moment)) {
         if (moment.us < MOMENT_FAR)
             task_set_timer(world->running, node_true_time(node, moment));
         task_wait(world, WAIT_TIME);
@@ -109,7 +118,7 @@ static void sim_sleep_until(struct env *env, struct mono_time moment)
 /* Byte by byte from the lowest: the same on machines of either byte order. */
 static void sim_random(struct env *env, void *bytes, size_t size)
 {
-    struct node *node = node_of_env(env);
+    struct node *node = node_of(env);
     unsigned char *at = bytes;
     world_step(node->world);
     for (size_t i = 0; i < size;) {
@@ -124,7 +133,7 @@ static void sim_random(struct env *env, void *bytes, size_t size)
 static enum hf_status sim_task_start(struct env *env, void (*run)(void *), void *argument,
                                      struct env_task **ret_task, struct hf_error *error)
 {
-    struct node *node = node_of_env(env);
+    struct node *node = node_of(env);
     struct heap *before = heap_enter(NULL);
     struct env_task *task = task_new(node, run, argument);
     heap_enter(before);
@@ -137,7 +146,7 @@ static enum hf_status sim_task_start(struct env *env, void (*run)(void *), void 
 
 static void sim_task_join(struct env *env, struct env_task *task)
 {
-    struct world *world = node_of_env(env)->world;
+    struct world *world = node_of(env)->world;
     check(world->running && task != world->running && !task->joined_by);
     task->joined_by = world->running;
     while (task->state != TASK_ENDED)
@@ -149,7 +158,7 @@ static void sim_task_join(struct env *env, struct env_task *task)
 
 static struct world *world_of_mutex(struct env_mutex *mutex)
 {
-    return node_of_env(mutex->env)->world;
+    return node_of(mutex->env)->world;
 }
 
 static void sim_mutex_init(struct env_mutex *mutex)
@@ -162,7 +171,7 @@ static void sim_mutex_release(struct env_mutex *mutex)
     if (mutex_of(mutex)->owner)
         world_fail(world_of_mutex(mutex),
                    "node %u: a mutex is released while task %" PRIu32 " holds it",
-                   node_of_env(mutex->env)->number, mutex_of(mutex)->owner->number);
+                   node_of(mutex->env)->number, mutex_of(mutex)->owner->number);
 }
 
 static void take(struct world *world, struct sim_mutex *mutex)
@@ -217,7 +226,7 @@ static void sim_cond_init(struct env_cond *cond)
 
 static void sim_cond_release(struct env_cond *cond)
 {
-    struct node *node = node_of_env(cond->env);
+    struct node *node = node_of(cond->env);
     if (cond_of(cond)->waiting.count > 0)
         world_fail(node->world, "node %u: a condition is released while tasks wait for it",
                    node->number);
@@ -242,10 +251,10 @@ static void wait_in_line(struct world *world, struct sim_cond *cond, struct sim_
 static bool sim_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                                 struct mono_time moment)
 {
-    struct node *node = node_of_env(cond->env);
+    struct node *node = node_of(cond->env);
     struct world *world = node->world;
     world_step(world);
-    if (!mono_before(node_moment(node, world->now_us), moment))
+    if (!mono_before(moment_now(node), moment))
         return false;
     if (prng_chance(&world->schedule, world->options.spurious_chance)) {
         give(world, mutex_of(mutex));
@@ -254,12 +263,12 @@ static bool sim_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
     } else {
         wait_in_line(world, cond_of(cond), mutex_of(mutex), moment);
     }
-    return mono_before(node_moment(node, world->now_us), moment);
+    return mono_before(moment_now(node), moment);
 }
 
 static void sim_cond_signal(struct env_cond *cond)
 {
-    struct world *world = node_of_env(cond->env)->world;
+    struct world *world = node_of(cond->env)->world;
     if (world->looking)
         return;
     wake_any(world, &cond_of(cond)->waiting);
@@ -268,7 +277,7 @@ static void sim_cond_signal(struct env_cond *cond)
 
 static void sim_cond_broadcast(struct env_cond *cond)
 {
-    struct world *world = node_of_env(cond->env)->world;
+    struct world *world = node_of(cond->env)->world;
     if (world->looking)
         return;
     while (cond_of(cond)->waiting.count > 0)

@@ -11,7 +11,17 @@ enum request_end {
     END_PENDING,
     END_REPLY,     /* what the store said is in `call` */
     END_THROTTLED, /* certainly not done */
+    END_ERROR,     /* the store says that something went wrong: nobody knows */
     END_SILENCE,   /* nobody knows */
+};
+
+/* What the store does with a request that reaches it. */
+enum request_fate {
+    FATE_DONE,
+    FATE_DONE_BUT_ERROR, /* and says that something went wrong */
+    FATE_ERROR,
+    FATE_THROTTLED,
+    FATE_REFUSED, /* as if the condition did not hold */
 };
 
 struct request {
@@ -21,6 +31,9 @@ struct request {
     struct request *next_of_call; /* those that one call of many makes, ... */
     size_t place_in_call;         /* ... and for which of its calls this one stands */
     uint64_t number;
+    struct prng prng; /* decides its fate */
+    uint32_t life;    /* of its node, ... */
+    int64_t sent_us;  /* ... when it was sent */
     enum request_kind kind;
     union {
         struct get_call get;
@@ -30,12 +43,15 @@ struct request {
     } call;                  /* as the store has it; all that it names is memory of the world */
     struct buffer body;      /* of a get */
     struct env_task *client; /* waits for the end; NULL: nobody does any more */
+    bool is_under_way;       /* as its node sees it */
+    enum request_fate fate;
     enum request_end end;
     bool answer_decided;    /* whatever the store still does with it */
     enum request_end reply; /* what the answer timer brings when it rings */
     int64_t timeout_us;
     struct span skew;      /* of the front end it reaches */
-    struct wall_time date; /* on the reply */
+    struct wall_time date; /* on the reply ... */
+    bool cached;           /* ... which a cache has given */
     bool lose_reply;
     bool noticed; /* its loss is noticed at once */
     struct timer arrival;
@@ -53,6 +69,9 @@ struct view request_keep(struct request *request, struct view bytes);
 
 /* On its way; the running task is the one that waits. `deadline` as in the calls. */
 void request_send(struct request *request, struct mono_time deadline);
+
+/* A task of the node is about to send something. */
+void net_decided(struct net *net, struct node *node);
 
 /* Blocks the task until the request has ended. */
 void request_await(struct request *request);

@@ -1,7 +1,9 @@
 #include "sim/run.h"
 
 #include "base/check.h"
+#include "base/parse.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 const struct workload *const workloads[] = {
@@ -17,6 +19,11 @@ const struct workload *workload_find(struct view name)
     return NULL;
 }
 
+static bool run_is_calm(const struct run_options *options)
+{
+    return options->calm || options->crash_at.request > 0;
+}
+
 /* What kind of store it is differs from seed to seed. One draw a line: the order counts. */
 static struct net_options draw_net_options(const struct run_options *options, struct prng *prng)
 {
@@ -24,21 +31,44 @@ static struct net_options draw_net_options(const struct run_options *options, st
     net.bucket.etag_by_content = prng_below(prng, 2) == 0;
     net.bucket.delete_conditional = prng_below(prng, 2) == 0;
     net.bucket.clock = prng_below(prng, 8) == 0 ? STORE_CLOCK_BOOT : STORE_CLOCK_DATE;
+    net.bucket.missing_is_conflict = prng_below(prng, 2) == 0;
     net.bucket.ignore_conditions = options->ignore_conditions;
     net.front_ends = 1 + (unsigned)prng_below(prng, 4);
     net.skew_max = SPAN_MS(prng_below(prng, 1001));
-    if (!options->calm)
+    net.limits = options->limits;
+    if (!run_is_calm(options))
         net.plan = NET_PLAN_ROUGH;
     return net;
 }
 
-/* A store with the boot-time clock is a local one: all nodes are on its machine. */
-static void add_nodes(struct run *run, enum store_clock clock)
+static struct chaos_plan chaos_plan_of(const struct run_options *options)
 {
-    struct node_options options = NODE_OPTIONS;
+    if (options->crash_at.request > 0)
+        return CHAOS_PLAN_CRASH_AT(options->crash_at);
+    return options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
+}
+
+/* Whatever a workload has made of the plans. */
+static void keep_calm(struct plans *plans)
+{
+    plans->net.plan = NET_PLAN_CALM;
+    plans->chaos = (struct chaos_plan){ .until = plans->chaos.until,
+                                        .crash_at = plans->chaos.crash_at,
+                                        .down_max = plans->chaos.down_max };
+}
+
+void run_count_operation(struct run *run)
+{
+    run->operations_started++;
+}
+
+/* A store with the boot-time clock is a local one: mostly all nodes are on its machine. */
+static void add_nodes(struct run *run, const struct plans *plans)
+{
+    struct node_options options = plans->nodes;
     for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = node_new(run->world, &options);
-        if (clock == STORE_CLOCK_BOOT)
+        if (plans->net.bucket.clock == STORE_CLOCK_BOOT && !plans->apart)
             options.beside = node;
     }
 }
@@ -53,14 +83,40 @@ static void collect(const struct run *run, const struct chaos *chaos, struct run
         .lines = trace->lines,
         .steps = world_steps(run->world),
         .requests = net_request_count(run->net),
+        .requests_in_chaos = chaos_request_count(chaos),
         .time_us = world_now_us(run->world),
+        .operations = run->operations_started,
+        .faults = *net_faults(run->net),
     };
     if (failure)
         snprintf(result->failure, sizeof result->failure, "%s", failure);
-    for (unsigned i = 0; i < NET_FAULT_COUNT; i++)
-        result->net_faults[i] = net_fault_count(run->net, (enum net_fault)i);
-    for (unsigned i = 0; i < CHAOS_FAULT_COUNT; i++)
-        result->chaos_faults[i] = chaos_fault_count(chaos, (enum chaos_fault)i);
+}
+
+/* What kind of world it is, for whoever reads the story. */
+static void tell_world(const struct run *run, const struct plans *plans)
+{
+    const struct run_options *options = run->options;
+    const struct bucket_options *bucket = &plans->net.bucket;
+    struct trace *trace = world_trace(run->world);
+    char skew[SPAN_TEXT_MAX], calm[SPAN_TEXT_MAX];
+    if (trace->mode == TRACE_OFF)
+        return;
+    trace_line(trace, 0, "world: seed %" PRIu64 " of %s, %u nodes, %u operations, %s%s",
+               options->seed, options->workload->name, options->nodes, options->operations,
+               plans->chaos.until.us > 0 ? "calm after " : "calm",
+               plans->chaos.until.us > 0 ? span_text(plans->chaos.until, calm) : "");
+    trace_line(trace, 0,
+               "store: an ETag is %s, deletes %s conditional, if-match of nothing is %s",
+               bucket->etag_by_content ? "a hash of the content" : "new with each write",
+               bucket->delete_conditional ? "may be" : "are never",
+               hf_status_name(bucket->missing_is_conflict ? HF_CONFLICT : HF_NOT_FOUND));
+    if (bucket->clock == STORE_CLOCK_BOOT)
+        trace_line(trace, 0, "store: %s",
+                   plans->apart ? "is a file system that all machines share, and has no clock"
+                                : "is on the one machine of all nodes, and has its clock");
+    else
+        trace_line(trace, 0, "store: has %u front ends whose clocks are off by up to %s",
+                   plans->net.front_ends, span_text(plans->net.skew_max, skew));
 }
 
 void run_seed(const struct run_options *options, struct run_result *ret_result)
@@ -73,17 +129,24 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     world_options.trace_out = options->trace_out;
     struct run run = { .options = options, .world = world_new(&world_options) };
     struct prng prng = world_stream(run.world, STREAM_PLAN);
-    struct net_options net_options = draw_net_options(options, &prng);
-    struct chaos_plan plan = options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
+    struct plans plans = { .net = draw_net_options(options, &prng), .nodes = NODE_OPTIONS };
+    plans.chaos = chaos_plan_of(options);
     if (options->workload->tune)
-        options->workload->tune(&run, &net_options, &plan);
-    run.net = net_new(run.world, &net_options);
-    add_nodes(&run, net_options.bucket.clock);
-    run.calm_us = plan.until.us;
-    struct chaos *chaos = chaos_new(run.world, run.net, &plan);
+        options->workload->tune(&run, &plans);
+    if (run_is_calm(options))
+        keep_calm(&plans);
+    tell_world(&run, &plans);
+    run.net = net_new(run.world, &plans.net);
+    add_nodes(&run, &plans);
+    if (plans.chaos.until.us > 0) /* who wakes then finds it calm */
+        run.calm_us = plans.chaos.until.us + 1;
+    struct chaos *chaos = chaos_new(run.world, run.net, &plans.chaos);
     void *state = options->workload->start(&run);
     if (world_run(run.world))
         options->workload->judge(&run, state);
+    if (!world_failure(run.world))
+        trace_line(world_trace(run.world), world_now_us(run.world),
+                   "world: nothing is left to happen, and all is well");
     collect(&run, chaos, ret_result);
     world_stop(run.world);
     options->workload->free(state);

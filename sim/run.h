@@ -13,17 +13,23 @@
 
 struct run_options {
     uint64_t seed;
-    unsigned nodes;         /* 1 to NODES_MAX */
-    unsigned operations;    /* of all nodes together, 1 to OPERATIONS_MAX */
-    bool calm;              /* no faults at all */
-    bool ignore_conditions; /* a store that does not keep its word: a judge must notice */
+    unsigned nodes;           /* 1 to NODES_MAX */
+    unsigned operations;      /* of all nodes together, 1 to OPERATIONS_MAX */
+    bool calm;                /* no faults at all */
+    bool ignore_conditions;   /* a store that does not keep its word: a judge must notice */
+    struct crash_at crash_at; /* calm, but for this crash */
+    struct fault_limits limits;
     enum trace_mode trace;
     FILE *trace_out;
     const struct workload *workload;
 };
 
-#define RUN_OPTIONS \
-    ((struct run_options){ .seed = 1, .nodes = 5, .operations = 50, .trace = TRACE_HASH })
+#define RUN_OPTIONS                                \
+    ((struct run_options){ .seed = 1,              \
+                           .nodes = 5,             \
+                           .operations = 50,       \
+                           .limits = FAULT_LIMITS, \
+                           .trace = TRACE_HASH })
 
 /* What a workload gets to work with. */
 struct run {
@@ -31,19 +37,32 @@ struct run {
     struct world *world;
     struct net *net;
     int64_t calm_us; /* true time from which on nothing new goes wrong */
+    uint64_t operations_started;
+};
+
+/* All that is drawn for a seed before it begins: the store and the network, what happens to nodes
+ * and clocks, and how well machines keep time. */
+struct plans {
+    struct net_options net;
+    struct chaos_plan chaos;
+    struct node_options nodes; /* `beside` is set where the store is a local one, ... */
+    bool apart; /* ... unless it lies on a file system that each node's machine shares */
 };
 
 struct workload {
     const char *name;
     const char *about;
     /* May be NULL. Makes the plans that were drawn for this seed its own. */
-    void (*tune)(struct run *run, struct net_options *net, struct chaos_plan *chaos);
+    void (*tune)(struct run *run, struct plans *plans);
     /* Makes the state, adds watches and boots the nodes. */
     void *(*start)(struct run *run);
     /* After the run: world_fail for what must not be. */
     void (*judge)(struct run *run, void *state);
     void (*free)(void *state);
 };
+
+/* For workloads: an operation has been started that really asks for something. */
+void run_count_operation(struct run *run);
 
 extern const struct workload workload_counter;
 extern const struct workload workload_doc;
@@ -66,9 +85,10 @@ struct run_result {
     uint64_t lines;
     uint64_t steps;
     uint64_t requests;
+    uint64_t requests_in_chaos; /* before the calm */
     int64_t time_us;
-    uint64_t net_faults[NET_FAULT_COUNT];
-    uint64_t chaos_faults[CHAOS_FAULT_COUNT];
+    uint64_t operations; /* that were started */
+    struct faults faults;
 };
 
 void run_seed(const struct run_options *options, struct run_result *ret_result);

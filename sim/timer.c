@@ -83,5 +83,6 @@ void timer_cancel(struct timer_queue *queue, struct timer *timer)
         return;
     place(queue, at, last);
     move_up(queue, at);
-    move_down(queue, last->place - 1);
+    if (queue->timers[at] == last)
+        move_down(queue, at);
 }

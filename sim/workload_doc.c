@@ -9,7 +9,8 @@
  *   - what was told as done is there; what was told as not done, or refused, is not and never
  *     will be; nor is what was without an answer, once a later settling was told as done;
  *   - who was refused because a number is there, was so truthfully; who was refused because a
- *     number is missing, or was shown a ledger, was not answered from an old one;
+ *     number is missing, or was shown a ledger, was not answered from an old one; who was refused
+ *     because it is too late, was not refused before;
  *   - the instant from which an addition is said to count is that of the attempt that made it. */
 #include "base/check.h"
 #include "base/parse.h"
@@ -296,6 +297,12 @@ static void note_answer(struct ledgers *ledgers, const struct op *op)
                    record->landed ? "done" : "not done");
     if (status == HF_OK)
         judge_instant(ledgers, op);
+    struct node *node = world_node(world, record->node - 1);
+    if (status == HF_EXPIRED && mono_before(env_now(node_env(node)), op->valid))
+        world_fail(world,
+                   "node %u was told that it is too late for addition %" PRIu64
+                   ", before it was",
+                   record->node, op->number);
     if (status == HF_HELD && !ledgers->additions[op->unless].landed)
         world_fail(world,
                    "node %u was refused addition %" PRIu64 " because of %" PRIu64
@@ -434,7 +441,8 @@ static void do_something(struct client *client)
     }
 }
 
-/* Mostly many at a time, so that they are written together; but over the whole time of trouble. */
+/* Mostly many at a time, so that they are written together; but over the whole time of trouble.
+ * */
 static void pause_a_while(struct client *client)
 {
     bool long_one = env_random_below(client->env, 4) == 0;
@@ -459,6 +467,7 @@ static void work(void *argument)
     unsigned number = node_number(client->node);
     while (ledgers->left[number] > 0) {
         ledgers->left[number]--;
+        run_count_operation(ledgers->run);
         do_something(client);
         pause_a_while(client);
     }

@@ -1,9 +1,10 @@
 /* workload_epochs.c: tables are damaged, emptied, replaced by another program's and deleted
- * after the epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see the
- * damage, nobody is granted what another still believes to hold. */
+ * after the epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see
+ * the damage, nobody is granted what another still believes to hold. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
+#include "base/rule.h"
 #include "sim/lock_work.h"
 
 #include <inttypes.h>
@@ -43,10 +44,8 @@ struct epochs {
     struct lock_work *work;
     struct prng prng;
     struct timer next;
-    bool emptied
-        [WISHES]; /* twice would be the same ETag twice, where that is a hash; by first_of */
     bool bloated;
-    uint64_t serial; /* no two damages are alike, for the same reason */
+    uint64_t serial;
 };
 
 /* ---- Harms --------------------------------------------------------------------------- */
@@ -119,15 +118,6 @@ static void bloat(struct epochs *epochs, struct view key)
     free(body);
 }
 
-/* The first wish of the same table. */
-static size_t first_of(size_t wish)
-{
-    size_t first = 0;
-    while (strcmp(wishes[first].key, wishes[wish].key) != 0)
-        first++;
-    return first;
-}
-
 static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view before)
 {
     struct view key = view_of(wishes[wish].key);
@@ -135,14 +125,9 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
     char body[512];
     int size = 0;
     switch (harm) {
-    case HARM_GARBAGE:
-        size = snprintf(body, sizeof body, "\x01garbage %" PRIu64, serial);
-        break;
+    case HARM_GARBAGE: harm_with(epochs, key, "\x01garbage", 8, DAMAGE_VISIBLE); return;
     case HARM_CUT_SHORT: cut_short(epochs, key, before); return;
-    case HARM_EMPTIED:
-        epochs->emptied[first_of(wish)] = true;
-        harm_with(epochs, key, "", 0, DAMAGE_VISIBLE);
-        return;
+    case HARM_EMPTIED: harm_with(epochs, key, "", 0, DAMAGE_VISIBLE); return;
     case HARM_WRONG_TYPES:
         size = snprintf(body, sizeof body, "{\"leases\":[%" PRIu64 "],\"waiters\":{}}", serial);
         break;
@@ -160,7 +145,8 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
         harm_with(epochs, key, body, write_foreign(epochs, body, sizeof body), DAMAGE_HIDDEN);
         return;
     case HARM_PURGED:
-        raise_epoch(epochs);
+        if (RULE(PURGE_RAISES_EPOCH))
+            raise_epoch(epochs);
         judge_damage(lock_work_judge(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
         return;
     case HARM_COUNT:
@@ -170,16 +156,15 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
 }
 
 /* Whether this can befall a table of which this stands there. */
-static bool may_harm(const struct epochs *epochs, size_t wish, enum harm harm,
-                     struct view before)
+static bool may_harm(const struct epochs *epochs, enum harm harm, struct view before)
 {
     struct store_traits traits = bucket_traits(net_bucket(epochs->run->net));
     switch (harm) {
-    case HARM_EMPTIED: return !epochs->emptied[first_of(wish)];
     case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
     case HARM_CUT_SHORT: return before.size > 8;
     case HARM_PURGED: return traits.delete_conditional && before.data;
-    case HARM_GARBAGE:
+    case HARM_GARBAGE: /* these two leave the same bytes, so the same ETag, each time */
+    case HARM_EMPTIED:
     case HARM_WRONG_TYPES:
     case HARM_TOKENLESS:
     case HARM_FOREIGN: return true;
@@ -209,7 +194,7 @@ static void ring(void *argument)
     size_t wish = prng_below(&epochs->prng, WISHES);
     enum harm what = (enum harm)prng_below(&epochs->prng, HARM_COUNT);
     struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(wishes[wish].key));
-    if (may_harm(epochs, wish, what, before)) {
+    if (may_harm(epochs, what, before)) {
         trace_line(world_trace(world), world_now_us(world), "store: %s %s", wishes[wish].key,
                    texts[what]);
         harm(epochs, wish, what, before);

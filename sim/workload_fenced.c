@@ -3,13 +3,14 @@
  * Leases are brief, and holders pause for longer than they last. Some holders are reckless: their
  * clock tells them that they hold for ever, so only the fence can stop them. Some leases are
  * passed on to another node, which then writes with the same token; some holders write with three
- * tasks at once. Every write has a number of its own, by which the judge knows it again in what the
- * store applied; it reads the fence as any program could that knows the format, and nothing of
- * the code under test.
+ * tasks at once. Every write has a number of its own, by which the judge knows it again in what
+ * the store applied; it reads the fence as any program could that knows the format, and nothing
+ * of the code under test.
  *
- * The judge's rules: the token of the fence never falls, and of one session neither do its numbers;
- * the body that the fence names is there for as long as it is named; what a node was told about its
- * write is true, and stays true; what a reader is given was there at some moment of its call. */
+ * The judge's rules: the token of the fence never falls, and of one session neither do its
+ * numbers; the body that the fence names is there for as long as it is named; what a node was
+ * told about its write is true, and stays true; what a reader is given was there at some moment
+ * of its call; once nothing goes wrong any more, no body is left that no fence names. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -28,6 +29,10 @@
 #define TURN_WRITES_MAX 7 /* of one lease at all */
 #define VERSIONS_EVERY  4 /* versions that a write may lead to */
 #define CALM_TRIES_MAX  8
+#define BODIES          KEY ".hf/"
+
+/* After the calm: nodes are cut off no more, and what was under way has arrived. */
+#define SETTLE SPAN_S(90)
 
 enum told { TOLD_NOTHING, TOLD_DONE, TOLD_NOT_DONE, TOLD_FENCED, TOLD_UNSURE };
 
@@ -52,6 +57,12 @@ struct version {
     char body[KEY_BYTES_MAX + 1];
 };
 
+/* A body that is in the store. */
+struct body {
+    char key[KEY_BYTES_MAX + 1];
+    int64_t sent_us;
+};
+
 struct fenced {
     struct run *run;
     struct bucket_watch watch;
@@ -60,6 +71,8 @@ struct fenced {
     struct version *versions;
     uint64_t current, version_room;
     struct etag fence, table; /* as they are now */
+    struct body *bodies;
+    size_t body_count;
     uint64_t left[NODES_MAX + 1];
     bool done_in_calm[NODES_MAX + 1];
     char lease[HF_LEASE_TEXT_MAX]; /* that somebody has passed on */
@@ -201,6 +214,22 @@ static void check_order(struct fenced *fenced, const struct bucket_change *chang
     *etag = change->etag;
 }
 
+static void body_changed(struct fenced *fenced, const struct bucket_change *change)
+{
+    size_t at = 0;
+    while (at < fenced->body_count && !view_equal(view_of(fenced->bodies[at].key), change->key))
+        at++;
+    if (at < fenced->body_count)
+        fenced->bodies[at] = fenced->bodies[--fenced->body_count];
+    if (!change->body.data)
+        return;
+    size_t count = fenced->body_count++;
+    fenced->bodies = realloc(fenced->bodies, (count + 1) * sizeof *fenced->bodies);
+    check(fenced->bodies && change->key.size <= KEY_BYTES_MAX);
+    fenced->bodies[count] = (struct body){ .sent_us = net_sender(fenced->run->net).sent_us };
+    memcpy(fenced->bodies[count].key, change->key.data, change->key.size);
+}
+
 static void changed(void *argument, const struct bucket_change *change)
 {
     struct fenced *fenced = argument;
@@ -214,6 +243,8 @@ static void changed(void *argument, const struct bucket_change *change)
         world_fail(fenced->run->world, "the body that the fence names was %s",
                    change->body.data ? "written again" : "deleted");
     }
+    if (view_starts_with(change->key, VIEW(BODIES)))
+        body_changed(fenced, change);
 }
 
 /* ---- What a node does ---------------------------------------------------------------- */
@@ -303,8 +334,12 @@ static enum hf_status write_object(struct actor *actor, struct hf_lock *lock, bo
     memset(bytes, '.', sizeof bytes);
     snprintf(bytes, sizeof bytes, "%0*" PRIu64, NUMBER_DIGITS, number);
     bytes[NUMBER_DIGITS] = '.';
+    bool over = hf_lock_check(lock, NULL) != HF_OK;
     enum hf_status status = is_delete ? hf_fenced_delete(lock, KEY, NULL)
                                       : hf_fenced_put(lock, KEY, bytes, size, NULL);
+    if (over && status == HF_OK)
+        world_fail(fenced->run->world, "node %u wrote %" PRIu64 " with a lease that was over",
+                   actor->node, number);
     record->told = told_by(actor, status);
     record->calling = false;
     judge_told(actor, number, first);
@@ -478,10 +513,12 @@ static void program(struct node *node, void *argument)
     check(client_new(actor.store, NULL, &actor.client, &error) == HF_OK);
     while (fenced->left[actor.node] > 0) {
         fenced->left[actor.node]--;
+        run_count_operation(fenced->run);
         take_a_turn(&actor);
     }
-    if (world_now_us(fenced->run->world) < fenced->run->calm_us)
-        env_sleep_until(actor.env, node_moment(node, fenced->run->calm_us));
+    int64_t calm_us = fenced->run->calm_us + SETTLE.us;
+    if (world_now_us(fenced->run->world) < calm_us)
+        env_sleep_until(actor.env, node_moment(node, calm_us));
     fenced->done_in_calm[actor.node] = write_in_calm(&actor);
     hf_client_close(actor.client);
     store_close(actor.store);
@@ -489,9 +526,26 @@ static void program(struct node *node, void *argument)
 
 /* ---- The judge ----------------------------------------------------------------------- */
 
+/* Bodies that were written when all was well, and are named no more. */
+static size_t count_orphans(const struct fenced *fenced)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fenced->body_count; i++)
+        count += fenced->bodies[i].sent_us >= fenced->run->calm_us + SETTLE.us &&
+                 strcmp(fenced->bodies[i].key, fenced->versions[fenced->current].body) != 0;
+    return count;
+}
+
 static void judge(struct run *run, void *state)
 {
     struct fenced *fenced = state;
+    size_t crashes = 0;
+    for (size_t i = 0; i < world_node_count(run->world); i++)
+        crashes += node_lives(world_node(run->world, i)) - 1;
+    bool crash_in_calm = run->calm_us == 0 && crashes > 0;
+    if (count_orphans(fenced) > (crash_in_calm ? crashes : 0))
+        world_fail(run->world, "%zu bodies that no fence names are left of writes in the calm",
+                   count_orphans(fenced));
     for (unsigned i = 1; i <= run->options->nodes; i++)
         if (!fenced->done_in_calm[i])
             world_fail(run->world, "node %u could not write after the faults had stopped", i);
@@ -523,6 +577,7 @@ static void *start(struct run *run)
 static void free_state(void *state)
 {
     struct fenced *fenced = state;
+    free(fenced->bodies);
     free(fenced->records);
     free(fenced->versions);
     free(fenced);

@@ -12,6 +12,7 @@ static const struct lock_wish wishes[] = {
     { "default/paths.json", { "tree:/a" }, 1, HF_EXCLUSIVE, 0 },
     { "default/paths.json", { "path:/a/b" }, 1, HF_EXCLUSIVE, 0 },
     { "default/paths.json", { "path:/ab", "tree:/a/b" }, 2, HF_EXCLUSIVE, 0 },
+    { "default/paths.json", { "path:/ab" }, 1, HF_EXCLUSIVE, 0 },
     { "default/paths.json", { "tree:/a/b/c" }, 1, HF_SHARED, 0 },
     { "metadata/compaction-leases.json",
       { "chunk:data/x", "chunk:data/y" },

@@ -145,9 +145,9 @@ static void fail_with_tasks(struct world *world, const char *what)
     world_fail(world, "%s: %s", what, tasks[0] ? tasks : "no task is left");
 }
 
-void world_step(struct world *world)
+void world_overrun(struct world *world)
 {
-    if (++world->steps <= world->options.steps_max || world->failed)
+    if (world->failed)
         return;
     char what[80];
     snprintf(what, sizeof what, "the run did not end within %" PRIu64 " steps",

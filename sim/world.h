@@ -166,6 +166,9 @@ void node_resume(struct node *node);
 bool node_is_paused(const struct node *node);
 bool node_is_suspended(const struct node *node);
 
+/* Since when its tasks have been running without a break; INT64_MAX: they are not. */
+int64_t node_runs_since_us(const struct node *node);
+
 /* The calendar jumps; the boot-time clock does not. */
 void node_step_wall(struct node *node, struct span by);
 

@@ -56,6 +56,7 @@ struct node {
     bool doomed; /* to be crashed as soon as its running task has given way */
     bool may_leak;
     uint32_t lives;
+    int64_t runs_since_us; /* when it was booted, or last resumed */
     struct heap heap;
     struct prng random;
     struct env_task *tasks;
@@ -89,8 +90,15 @@ struct world {
 
 /* world.c */
 
+/* Too many steps: fails the run, once. */
+void world_overrun(struct world *world);
+
 /* Counts towards the bound of steps; overrunning it fails the run. */
-void world_step(struct world *world);
+static inline void world_step(struct world *world)
+{
+    if (++world->steps > world->options.steps_max)
+        world_overrun(world);
+}
 
 /* Lets others run now and then; a task only. */
 void world_maybe_switch(struct world *world);

@@ -13,6 +13,8 @@
 #include "test.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- views --------------------------------------------------------------------------- */
@@ -165,6 +167,43 @@ static void never_takes_more_than_its_bound(void **state)
     for (int i = 0; i < 100; i++)
         assert_int_equal(buffer.data[i], i);
     buffer_release(&buffer);
+}
+
+static void a_bound_may_be_lowered(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(100);
+    assert_true(buffer_append(&buffer, VIEW("abc")));
+    buffer.max = 5;
+    assert_true(buffer.capacity > 6);
+    assert_false(buffer_append(&buffer, VIEW("def")));
+    assert_true(view_equal(buffer_view(&buffer), VIEW("abc")));
+    buffer_release(&buffer);
+}
+
+static void numbers_stand_as_printf_has_them(void **state)
+{
+    (void)state;
+    struct prng random = prng_seeded(9);
+    for (int i = 0; i < 2000; i++) {
+        uint64_t number = i == 0   ? 0
+                          : i == 1 ? UINT64_MAX
+                          : i == 2 ? (uint64_t)INT64_MIN
+                                   : prng_next(&random);
+        number >>= i < 3 ? 0 : prng_below(&random, 64);
+        char expected[64];
+        snprintf(expected, sizeof expected, "%" PRIu64 " %" PRId64, number, (int64_t)number);
+        struct buffer buffer = BUFFER_INIT(64);
+        buffer_append_u64(&buffer, number);
+        buffer_append_byte(&buffer, ' ');
+        assert_true(buffer_append_i64(&buffer, (int64_t)number));
+        assert_string_equal(buffer_text(&buffer), expected);
+        buffer_release(&buffer);
+    }
+    struct buffer small = BUFFER_INIT(2);
+    assert_false(buffer_append_u64(&small, 100));
+    assert_true(small.failed && small.size == 0);
+    buffer_release(&small);
 }
 
 static void grows_without_losing_bytes(void **state)
@@ -512,6 +551,8 @@ int main(void)
            stays_failed_until_cleared),
         IT("a buffer refuses absurd sizes without overflow", refuses_absurd_sizes),
         IT("a buffer never allocates beyond its bound", never_takes_more_than_its_bound),
+        IT("a bound that is lowered holds for what has room already", a_bound_may_be_lowered),
+        IT("numbers stand in a buffer as printf has them", numbers_stand_as_printf_has_them),
         IT("a growing buffer loses no byte", grows_without_losing_bytes),
         IT("a buffer survives each failed allocation in turn", survives_each_failed_allocation),
         IT("an arena gives aligned pieces that do not overlap",

@@ -194,6 +194,24 @@ static bool has_number_beyond_doubles(const json_error_t *error)
     return strstr(error->text, "too big") || strstr(error->text, "overflow");
 }
 
+/* Strings are looked at eight bytes at a time, so each byte stands at each place of those. */
+static void each_byte_is_judged_at_each_place(void **state)
+{
+    (void)state;
+    char text[32];
+    for (size_t size = 1; size <= 20; size++)
+        for (size_t place = 0; place < size; place++)
+            for (int c = 0; c < 256; c++) {
+                memset(text, 'x', sizeof text);
+                text[0] = text[size + 1] = '"';
+                text[place + 1] = (char)c;
+                json_t *value =
+                    json_loadb(text, size + 2, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+                assert_int_equal(accepts((struct view){ text, size + 2 }), value != NULL);
+                json_decref(value);
+            }
+}
+
 static void random_texts_are_judged_alike(void **state)
 {
     (void)state;
@@ -297,6 +315,8 @@ int main(void)
            members_are_taken_in_one_pass),
         IT("a mistake ends every loop and leaves outputs alone", a_mistake_ends_every_loop),
         IT("values of the wrong type or out of bounds are refused", wrong_types_are_refused),
+        IT("each byte of a string is judged as jansson judges it, wherever it stands",
+           each_byte_is_judged_at_each_place),
         IT("random texts are judged as jansson judges them", random_texts_are_judged_alike),
         IT("what was read before is taken whole when it stands there again",
            what_was_read_before_is_taken_whole),

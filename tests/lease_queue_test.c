@@ -457,6 +457,7 @@ static void the_window_is_three_polls_of_a_slow_one(void **state)
     slow.poll_ms = 5000;
     join(table, 0, slow);
     release(table, 1000, "a-1", token);
+    table_written(table, (struct mono_time){ 1000 * 1000 });
     table = kit_reload(table, 1100);
     scavenge(table, 15999999);
     assert_non_null(kit_waiter(table, "b-1"));
@@ -479,6 +480,37 @@ static void the_window_counts_from_when_the_observer_saw_it(void **state)
     table = kit_reload(table, 51000);
     table = kit_reload(table, 51500);
     scavenge(table, 52000001);
+    assert_null(kit_waiter(table, "b-1"));
+    table_free(table);
+}
+
+/* Whoever gives a turn may be stopped before that is written. */
+static void a_turn_counts_from_when_it_is_written(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    uint64_t token = grant(table, 0, X("a-1"));
+    join(table, 0, X("b-1"));
+    release(table, 1000, "a-1", token);
+    table_written(table, (struct mono_time){ 9000 * 1000 });
+    scavenge(table, 10999999);
+    assert_non_null(kit_waiter(table, "b-1"));
+    scavenge(table, 11000001);
+    assert_null(kit_waiter(table, "b-1"));
+    table_free(table);
+}
+
+static void a_turn_of_a_lost_write_counts_from_the_load(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    uint64_t token = grant(table, 0, X("a-1"));
+    join(table, 0, X("b-1"));
+    release(table, 1000, "a-1", token);
+    table = kit_reload(table, 9000);
+    scavenge(table, 10999999);
+    assert_non_null(kit_waiter(table, "b-1"));
+    scavenge(table, 11000001);
     assert_null(kit_waiter(table, "b-1"));
     table_free(table);
 }
@@ -757,6 +789,10 @@ int main(void)
         IT("a missed turn drops all waiters of that session", a_missed_turn_drops_the_session),
         IT("one that polls slowly has three polls of time",
            the_window_is_three_polls_of_a_slow_one),
+        IT("a turn that we gave counts from when that is known to be written",
+           a_turn_counts_from_when_it_is_written),
+        IT("a turn of a write without an answer counts from the load that shows it",
+           a_turn_of_a_lost_write_counts_from_the_load),
         IT("the window counts from when the observer first saw the turn",
            the_window_counts_from_when_the_observer_saw_it),
         IT("turns missed in a row name twice as many, until one claims",

@@ -21,6 +21,9 @@ static const struct kind kinds[] = {
     { "with the clock of its machine",
       false,
       { .delete_conditional = true, .clock = STORE_CLOCK_BOOT } },
+    { "that takes what is missing for changed",
+      false,
+      { .missing_is_conflict = true, .clock = STORE_CLOCK_DATE } },
     { "that is mem:, in a simulated world", true, { .clock = STORE_CLOCK_BOOT } },
 };
 

@@ -1,5 +1,7 @@
-/* sim_locks_test.c: the judges of locks, shown tables that are made by hand: each must be judged as
- * it deserves. */
+/* sim_locks_test.c: the judges of locks, shown tables that are made by hand: each must be
+ * judged as it deserves. */
+#include "base/check.h"
+#include "lock/client.h"
 #include "sim/judge_lock.h"
 #include "test.h"
 
@@ -67,6 +69,7 @@ static void modes_conflict_as_they_should(void **state)
 struct history {
     struct run run;
     struct judge_lock *judge;
+    struct node *node; /* node 1, which is down unless a story runs on it */
 };
 
 static struct history history_begin(void)
@@ -76,13 +79,16 @@ static struct history history_begin(void)
     struct net_options net_options = NET_OPTIONS;
     history.run.world = world_new(&world_options);
     history.run.net = net_new(history.run.world, &net_options);
+    struct node_options node_options = NODE_OPTIONS;
+    node_options.may_leak = true; /* stories stop where they are */
+    history.node = node_new(history.run.world, &node_options);
     return history;
 }
 
 /* The run's address must not change once the judge knows it. */
 static void history_watch(struct history *history)
 {
-    struct judge_lock_options options = { .exclusion = true, .store_time = true };
+    struct judge_lock_options options = { .exclusion = true, .own_clock = true };
     history->judge = judge_lock_new(&history->run, &options);
 }
 
@@ -94,10 +100,23 @@ static void history_end(struct history *history)
     world_free(history->run.world);
 }
 
+/* By nobody's request. */
 static void write_table(struct history *history, const char *text)
 {
     struct put_call put = { .key = VIEW(TABLE_KEY), .body = view_of(text) };
+    struct heap *before = heap_enter(NULL);
     bucket_put(net_bucket(history->run.net), &put);
+    heap_enter(before);
+}
+
+/* What the judge has said must have these words. NULL: nothing. */
+static void expect_words(const struct history *history, const char *words)
+{
+    const char *failure = world_failure(history->run.world);
+    if (words && (!failure || !strstr(failure, words)))
+        fail_msg("not '%s' but '%s'", words, failure ? failure : "nothing");
+    if (!words && failure)
+        fail_msg("'%s'", failure);
 }
 
 #define TABLE(next, rest) \
@@ -117,11 +136,7 @@ static void expect(const char *words, const char *const *versions, size_t count)
     history_watch(&history);
     for (size_t i = 0; i < count; i++)
         write_table(&history, versions[i]);
-    const char *failure = world_failure(history.run.world);
-    if (words && (!failure || !strstr(failure, words)))
-        fail_msg("not '%s' but '%s'", words, failure ? failure : "nothing");
-    if (!words && failure)
-        fail_msg("'%s'", failure);
+    expect_words(&history, words);
     history_end(&history);
 }
 
@@ -181,6 +196,31 @@ static void one_who_waits_is_overtaken(void **state)
            TABLE(2, LEASES(LEASE("w-3", 1, "exclusive", "")) WAITERS(WAITER("w-1"))));
 }
 
+#define SLOT_WAITER(id) \
+    "{\"lease_id\":\"" id "\",\"scopes\":[\"named:door\"],\"mode\":\"slots\",\"slots\":2}"
+
+static void missed_turns_let_some_overtake(void **state)
+{
+    (void)state;
+    EXPECT(NULL, TABLE(1, ",\"missed\":1" WAITERS(WAITER("w-1") "," WAITER("w-2"))),
+           TABLE(2, LEASES(LEASE("w-2", 1, "exclusive", "")) WAITERS(WAITER("w-1"))));
+    EXPECT("w-2 of " TABLE_KEY ", who waited longer, is overtaken by token 1",
+           TABLE(1, ",\"missed\":1" WAITERS(WAITER("w-1") "," WAITER("w-2") "," WAITER("w-3"))),
+           TABLE(2, LEASES(LEASE("w-3", 1, "exclusive", ""))
+                        WAITERS(WAITER("w-1") "," WAITER("w-2"))));
+}
+
+static void slots_are_taken_in_order(void **state)
+{
+    (void)state;
+    EXPECT(
+        "is overtaken by token 1", TABLE(1, WAITERS(SLOT_WAITER("w-1") "," SLOT_WAITER("w-2"))),
+        TABLE(2, LEASES(LEASE("w-2", 1, "slots", ",\"slots\":2")) WAITERS(SLOT_WAITER("w-1"))));
+    EXPECT(NULL, TABLE(1, WAITERS(SLOT_WAITER("w-1") "," SLOT_WAITER("w-2"))),
+           TABLE(2, ",\"reserved\":[\"w-1\"]" LEASES(LEASE("w-2", 1, "slots", ",\"slots\":2"))
+                        WAITERS(SLOT_WAITER("w-1"))));
+}
+
 static void what_is_no_table(void **state)
 {
     (void)state;
@@ -203,6 +243,420 @@ static void damage_is_not_held_against_anybody(void **state)
     history_end(&history);
 }
 
+/* ---- Those who ask ------------------------------------------------------------------- */
+
+static const struct lock_wish door = { TABLE_KEY, { "named:door" }, 1, HF_EXCLUSIVE, 0 };
+static const struct lock_wish slot = { TABLE_KEY, { "named:door" }, 1, HF_SLOTS, 2 };
+
+/* The first handle of node 1, which has not been booted, has this note. */
+#define NOTE       ",\"note\":\"1/0/0\""
+#define OUR_WAITER "{\"lease_id\":\"w-1\",\"scopes\":[\"named:door\"]" NOTE "}"
+#define CALLED     ",\"reserved\":[\"w-1\"]"
+
+static void judge_refusal(const struct lock_wish *wish, const char *table, const char *words)
+{
+    struct history history = history_begin();
+    history_watch(&history);
+    struct claim *claim = judge_claim(history.judge, history.node, wish);
+    if (table)
+        write_table(&history, table);
+    judge_asks(claim, JUDGE_ASKS_ONCE, 0);
+    judge_told_held(claim);
+    expect_words(&history, words);
+    history_end(&history);
+}
+
+static void refusals_must_be_true(void **state)
+{
+    (void)state;
+    static const char lie[] = "is held, and nothing was in its way";
+    judge_refusal(&door, NULL, lie);
+    judge_refusal(&door, TABLE(2, LEASES("")), lie);
+    judge_refusal(&door, TABLE(2, WAITERS(OUR_WAITER)), lie);
+    judge_refusal(&slot, TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))), lie);
+    judge_refusal(&door, TABLE(2, LEASES(LEASE("a-1", 1, "shared", ""))), NULL);
+    judge_refusal(&door, TABLE(2, WAITERS(WAITER("w-2"))), NULL);
+    judge_refusal(&slot,
+                  TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))
+                               WAITERS(SLOT_WAITER("w-1"))),
+                  NULL);
+}
+
+static void what_was_in_the_way_meanwhile_counts(void **state)
+{
+    (void)state;
+    struct history history = history_begin();
+    history_watch(&history);
+    struct claim *claim = judge_claim(history.judge, history.node, &door);
+    judge_asks(claim, JUDGE_ASKS_ONCE, 0);
+    write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
+    write_table(&history, TABLE(2, LEASES("")));
+    judge_told_held(claim);
+    expect_words(&history, NULL);
+    judge_asks(claim, JUDGE_ASKS_ONCE, 0); /* by now there is nothing any more */
+    judge_told_held(claim);
+    expect_words(&history, "nothing was in its way");
+    history_end(&history);
+}
+
+static void what_was_refused_is_never_granted(void **state)
+{
+    (void)state;
+    for (int unsure = 0; unsure < 2; unsure++) {
+        struct history history = history_begin();
+        history_watch(&history);
+        struct claim *claim = judge_claim(history.judge, history.node, &door);
+        judge_asks(claim, JUDGE_ASKS_ONCE, 0);
+        judge_refused(claim, unsure ? HF_UNSURE : HF_HELD);
+        write_table(&history, TABLE(2, LEASES(LEASE("w-1", 1, "exclusive", NOTE))));
+        expect_words(&history, unsure ? NULL : "is granted to node 1, which was told HELD");
+        history_end(&history);
+    }
+}
+
+static void done_already_must_be_true(void **state)
+{
+    (void)state;
+    for (int done = 0; done < 2; done++) {
+        struct history history = history_begin();
+        history_watch(&history);
+        struct claim *claim = judge_claim(history.judge, history.node, &door);
+        write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
+        write_table(&history, done
+                                  ? TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"token\":1,"
+                                                    "\"status\":\"completed\"}"))
+                                  : TABLE(2, LEASES("")));
+        judge_asks(claim, JUDGE_ASKS_ONCE, 0);
+        judge_told_already(claim);
+        expect_words(&history, done ? NULL : "done already, and it never was");
+        history_end(&history);
+    }
+}
+
+/* ---- Those who wait ------------------------------------------------------------------ */
+
+struct drop {
+    struct history history;
+    struct timer timer;
+};
+
+static void drop_now(void *argument)
+{
+    struct drop *drop = argument;
+    write_table(&drop->history, TABLE(2, ""));
+}
+
+/* One who waits is called, and gone from the line after a while. */
+static void judge_drop(const char *called, bool leaves, int64_t after_us, const char *words)
+{
+    struct drop drop = { .history = history_begin() };
+    struct history *history = &drop.history;
+    history_watch(history);
+    struct claim *claim = judge_claim(history->judge, history->node, &door);
+    judge_asks(claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    write_table(history, called);
+    if (leaves)
+        judge_leaves(claim);
+    world_set_timer(history->run.world, &drop.timer, after_us, drop_now, &drop);
+    world_run(history->run.world);
+    expect_words(history, words);
+    history_end(history);
+}
+
+static void nobody_is_put_out_before_its_time(void **state)
+{
+    (void)state;
+    static const char *const early = "is put out of the line";
+    const char *called = TABLE(1, CALLED WAITERS(OUR_WAITER));
+    const char *waits = TABLE(1, WAITERS(OUR_WAITER));
+    const char *slow =
+        TABLE(1, CALLED WAITERS("{\"lease_id\":\"w-1\",\"scopes\":[\"named:door\"],"
+                                "\"poll_ms\":1000" NOTE "}"));
+    judge_drop(called, false, 1990000, early);
+    judge_drop(called, false, 2000000, NULL);
+    judge_drop(called, true, 1, NULL);
+    judge_drop(waits, false, 9000000, early);
+    judge_drop(slow, false, 2900000, early);
+    judge_drop(slow, false, 3000000, NULL);
+}
+
+/* ---- Ends ---------------------------------------------------------------------------- */
+
+#define ENDED(word)                                                          \
+    "\"a-1\":{\"lease_id\":\"a-1\",\"scopes\":[\"named:door\"],\"token\":1," \
+    "\"status\":\"" word "\"" NOTE "}"
+
+/* The lease of node 1 is ended by nobody's request. */
+static void judge_stranger(const char *ended, bool breaks, const char *words)
+{
+    struct history history = history_begin();
+    history_watch(&history);
+    judge_claim(history.judge, history.node, &door);
+    write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", NOTE))));
+    if (breaks)
+        judge_breaks(history.judge, TABLE_KEY, 1);
+    write_table(&history, ended);
+    expect_words(&history, words);
+    history_end(&history);
+}
+
+static void only_holders_end_a_lease(void **state)
+{
+    (void)state;
+    judge_stranger(TABLE(2, LEASES("")), false, "which has it not");
+    judge_stranger(TABLE(2, LEASES(ENDED("completed"))), false, "which has it not");
+    judge_stranger(TABLE(2, LEASES(ENDED("broken"))), false, "which nobody asked for");
+    judge_stranger(TABLE(2, LEASES(ENDED("broken"))), true, NULL);
+    judge_stranger(TABLE(2, LEASES(ENDED("expired"))), false, NULL);
+}
+
+static void judge_rest(const char *table, const char *words)
+{
+    struct history history = history_begin();
+    history_watch(&history);
+    judge_freed(judge_claim(history.judge, history.node, &door));
+    write_table(&history, table);
+    judge_lock_end(history.judge);
+    expect_words(&history, words);
+    history_end(&history);
+}
+
+static void nothing_is_left_at_the_end(void **state)
+{
+    (void)state;
+    judge_rest(TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))), "still held at the end");
+    judge_rest(TABLE(2, CALLED WAITERS(OUR_WAITER)), "w-1 still waits");
+    judge_rest(TABLE(2, WAITERS(WAITER("w-2"))), "w-2 still waits");
+    /* of one who crashed, to be dropped by whoever comes next */
+    judge_rest(TABLE(2, ",\"reserved\":[\"w-2\"]" WAITERS(WAITER("w-2"))), NULL);
+    judge_rest(TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"scopes\":[\"pin:x\"],"
+                               "\"token\":1,\"status\":\"active\"}")),
+               NULL);
+}
+
+/* ---- Stories of a holder ------------------------------------------------------------- */
+
+struct story {
+    struct history history;
+    struct hf_lock *lock;
+    struct claim *claim;
+    void (*tell)(struct story *story);
+    char body[4096]; /* that a timer writes: a judge that fails does not return to a task */
+    struct timer timer;
+};
+
+static void write_body(void *argument)
+{
+    struct story *story = argument;
+    write_table(&story->history, story->body);
+}
+
+static void write_soon(struct story *story)
+{
+    struct world *world = story->history.run.world;
+    world_set_timer(world, &story->timer, world_now_us(world) + 1, write_body, story);
+    env_sleep(node_env(story->history.node), SPAN_MS(10));
+}
+
+/* The table as it is, with one text in the place of another. */
+static void rewrite_table(struct story *story, const char *from, const char *to)
+{
+    struct view text = bucket_peek(net_bucket(story->history.run.net), VIEW(TABLE_KEY));
+    char *at = memmem(text.data, text.size, from, strlen(from));
+    check(at && text.size + strlen(to) < sizeof story->body);
+    size_t before = (size_t)(at - text.data), after = text.size - before - strlen(from);
+    snprintf(story->body, sizeof story->body, "%.*s%s%.*s", (int)before, text.data, to,
+             (int)after, at + strlen(from));
+    write_soon(story);
+}
+
+static void hold_and_tell(struct node *node, void *argument)
+{
+    struct story *story = argument;
+    struct hf_client *client;
+    struct hf_error error;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct claim_note note;
+    check(client_new(net_store_open(story->history.run.net, node), NULL, &client, &error) ==
+          HF_OK);
+    story->claim = judge_claim(story->history.judge, node, &door);
+    note = judge_note(story->claim);
+    options.note = note.text;
+    options.ttl_ms = 3000;
+    options.no_renewal = true;
+    check(hf_lock_new(client, "door", &options, &story->lock, &error) == HF_OK);
+    judge_asks(story->claim, JUDGE_ASKS_ONCE, 0);
+    check(hf_lock_acquire(story->lock, 0, &error) == HF_OK);
+    judge_held(story->claim, story->lock, /* adopted */ false);
+    story->tell(story);
+    hf_lock_free(story->lock);
+    hf_client_close(client);
+}
+
+static void expect_story(void (*tell)(struct story *story), const char *words)
+{
+    struct story story = { .history = history_begin(), .tell = tell };
+    history_watch(&story.history);
+    node_boot(story.history.node, hold_and_tell, &story);
+    world_run(story.history.run.world);
+    expect_words(&story.history, words);
+    history_end(&story.history);
+}
+
+static void sleep_s(struct story *story, int64_t seconds)
+{
+    env_sleep(node_env(story->history.node), SPAN_S(seconds));
+}
+
+static void let_go(struct story *story)
+{
+    judge_lets_go(story->claim, JUDGE_RELEASES);
+    judge_released(story->claim, hf_lock_release(story->lock, NULL));
+    judge_freed(story->claim);
+}
+
+static void take_it_away(struct story *story)
+{
+    rewrite_table(story, "\"status\":\"active\"", "\"status\":\"expired\"");
+}
+
+static void take_it_away_late(struct story *story)
+{
+    sleep_s(story, 5);
+    take_it_away(story);
+}
+
+static void take_it_away_when_told(struct story *story)
+{
+    sleep_s(story, 5);
+    judge_told(story->claim, HF_LOCK_GONE, /* kept */ false);
+    take_it_away(story);
+    judge_freed(story->claim);
+}
+
+static void grant_it_to_another(struct story *story)
+{
+    rewrite_table(story, "\"leases\":{",
+                  "\"leases\":{\"b-1\":{\"lease_id\":\"b-1\",\"scopes\":[\"named:door\"],"
+                  "\"token\":9999999999,\"status\":\"active\"},");
+}
+
+static void stay_silent(struct story *story)
+{
+    sleep_s(story, 5);
+    judge_look(story->history.judge);
+    sleep_s(story, 1);
+    judge_look(story->history.judge);
+}
+
+static void warn_too_late(struct story *story)
+{
+    sleep_s(story, 5);
+    judge_told(story->claim, HF_LOCK_GONE, /* kept */ true);
+}
+
+static void warn_in_time(struct story *story)
+{
+    sleep_s(story, 2);
+    judge_told(story->claim, HF_LOCK_DANGER, /* kept */ true);
+    sleep_s(story, 3);
+    judge_told(story->claim, HF_LOCK_GONE, /* kept */ true);
+    judge_freed(story->claim);
+}
+
+static void believe_again(struct story *story)
+{
+    judge_told(story->claim, HF_LOCK_GONE, /* kept */ false);
+    judge_look(story->history.judge);
+}
+
+static void be_told_of_a_release_that_was_none(struct story *story)
+{
+    judge_lets_go(story->claim, JUDGE_RELEASES);
+    judge_released(story->claim, HF_OK);
+}
+
+static void be_told_of_the_wrong_end(struct story *story)
+{
+    judge_lets_go(story->claim, JUDGE_COMPLETES);
+    judge_released(story->claim, hf_lock_release(story->lock, NULL));
+}
+
+static void be_told_lost(struct story *story)
+{
+    judge_lets_go(story->claim, JUDGE_RELEASES);
+    check(hf_lock_release(story->lock, NULL) == HF_OK);
+    judge_released(story->claim, HF_LOST);
+}
+
+static void renew_after_the_end(struct story *story)
+{
+    judge_lets_go(story->claim, JUDGE_RELEASES);
+    judge_released(story->claim, HF_UNSURE);
+    sleep_s(story, 1);
+    rewrite_table(story, "\"status\":\"active\"", "\"status\":\"active\",\"renewals\":7");
+}
+
+static void be_told_twice(struct story *story)
+{
+    judge_held(judge_claim(story->history.judge, story->history.node, &door), story->lock,
+               /* adopted */ false);
+}
+
+static void leave_a_place_in_line(struct story *story)
+{
+    struct claim *claim = judge_claim(story->history.judge, story->history.node, &door);
+    struct claim_note note = judge_note(claim);
+    let_go(story);
+    snprintf(story->body, sizeof story->body,
+             "{\"format\":\"holdfast.leases/"
+             "1\",\"next_token\":4294967300,\"write\":\"n\",\"waiters\":"
+             "[{\"lease_id\":\"w-1\",\"scopes\":[\"named:door\"],\"note\":%s}]}",
+             note.text);
+    sleep_s(story, 2);
+    write_soon(story);
+    judge_quiet(story->history.judge, story->history.node, SPAN_S(10));
+    judge_freed(claim);
+    judge_quiet(story->history.judge, story->history.node, SPAN_S(10)); /* not yet */
+    sleep_s(story, 11);
+    judge_quiet(story->history.judge, story->history.node, SPAN_S(10));
+}
+
+static void a_good_holder_passes(void **state)
+{
+    (void)state;
+    expect_story(let_go, NULL);
+    expect_story(take_it_away_when_told, NULL);
+    expect_story(warn_in_time, NULL);
+}
+
+static void a_believer_is_not_robbed(void **state)
+{
+    (void)state;
+    expect_story(take_it_away, "is ended while node 1 still believes in it");
+    expect_story(grant_it_to_another, "is granted while node 1 still believes");
+    expect_story(believe_again, "again, after it was told that it is gone");
+    expect_story(be_told_twice, "was told a second time");
+}
+
+static void a_holder_is_told_in_time(void **state)
+{
+    (void)state;
+    expect_story(take_it_away_late, "before node 1 is told that it is gone");
+    expect_story(stay_silent, "has long been over for node 1, which was not told");
+    expect_story(warn_too_late, "and not before that it was in danger");
+}
+
+static void the_end_is_as_it_is_told(void **state)
+{
+    (void)state;
+    expect_story(be_told_of_a_release_that_was_none, "which is active");
+    expect_story(be_told_of_the_wrong_end, "which is not there");
+    expect_story(be_told_lost, "which it has ended itself");
+    expect_story(renew_after_the_end, "is renewed after its work ended");
+    expect_story(leave_a_place_in_line, "has long stopped waiting");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,9 +667,26 @@ int main(void)
         IT("tokens that fall are noticed", tokens_that_fall),
         IT("a lease that is revived is noticed", what_was_over_is_active_again),
         IT("one who waits and is overtaken is noticed", one_who_waits_is_overtaken),
+        IT("after missed turns so many may be overtaken, and no more",
+           missed_turns_let_some_overtake),
+        IT("slots are taken in order", slots_are_taken_in_order),
         IT("what is no table is noticed", what_is_no_table),
         IT("damage is nobody's fault, and forgets no token",
            damage_is_not_held_against_anybody),
+        IT("a refusal that was never true is noticed", refusals_must_be_true),
+        IT("a refusal counts for all the time since it was asked",
+           what_was_in_the_way_meanwhile_counts),
+        IT("what was refused for good and is granted later is noticed",
+           what_was_refused_is_never_granted),
+        IT("work that is said to be done and is not is noticed", done_already_must_be_true),
+        IT("one who waits and is put out before its time is noticed",
+           nobody_is_put_out_before_its_time),
+        IT("a lease that is ended by a stranger is noticed", only_holders_end_a_lease),
+        IT("what is left at the end is noticed", nothing_is_left_at_the_end),
+        IT("a holder who does all well passes", a_good_holder_passes),
+        IT("one who believes and is robbed is noticed", a_believer_is_not_robbed),
+        IT("a holder who is told too late is noticed", a_holder_is_told_in_time),
+        IT("an end that is not as it is told is noticed", the_end_is_as_it_is_told),
     };
     int failed = cmocka_run_group_tests_name("sim_locks", tests, NULL, NULL);
     fiber_pool_release();

@@ -3,7 +3,6 @@
 #include "base/parse.h"
 #include "base/utf8.h"
 
-#include <endian.h>
 #include <stdio.h>
 
 struct json_reader json_read(struct view text)
@@ -215,7 +214,8 @@ static size_t plain_of_eight(const char *eight)
 {
     uint64_t word;
     memcpy(&word, eight, sizeof word);
-    word = le64toh(word);
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        word = __builtin_bswap64(word);
     uint64_t quote = word ^ EIGHT('"'), backslash = word ^ EIGHT('\\');
     uint64_t marks = word | (word - EIGHT(0x20)) | (quote - EIGHT(1)) | (backslash - EIGHT(1));
     marks &= EIGHT(0x80);

@@ -54,6 +54,8 @@
     ROW(SHARED_BESIDE_SHARED_ONLY, "locks", "grants exclusive beside shared")                  \
     ROW(SLOTS_ARE_COUNTED, "locks", "grants one slot too many")                                \
     ROW(ONCE_PER_BY_STORE_TIME, "locks", "judges once_per by wall clocks")                     \
+    ROW(ONCE_PER_KNOWS_THE_TIME, "locks",                                                      \
+        "judges once_per by calendars where no store time is known yet")                       \
     ROW(RANGES_OVERLAP, "ranges", "compares only where ranges start")                          \
     ROW(TREE_BY_SEGMENT, "ranges", "takes /ab for a part of the tree /a")                      \
     ROW(TREE_ABOVE_TOO, "ranges", "overlooks that a tree lies inside another")                 \
@@ -63,6 +65,7 @@
     ROW(CLAIM_IN_TURN, "locks", "claims what is free out of turn")                             \
     ROW(FIRST_IN_LINE, "locks", "reserves for everybody in line at once")                      \
     ROW(CLAIM_WINDOW, "locks", "drops one whose turn it is after a tenth of the window")       \
+    ROW(TURN_SINCE_WRITTEN, "ranges", "counts a turn from before the write that gave it")      \
     ROW(MISSED_TURN_IS_DROPPED, "locks", "waits for ever for one who does not claim")          \
     ROW(CANCEL_GIVES_BACK, "locks", "a cancel leaves what was granted meanwhile")              \
     /* Epochs, births and damage. */                                                           \

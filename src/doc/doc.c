@@ -115,6 +115,14 @@ static void show(struct doc *doc, const struct evidence *evidence)
         doc->seen(doc->seen_argument, doc->body, evidence);
 }
 
+/* Shows the body as it has just been written. */
+static void show_written(struct doc *doc, const struct evidence *evidence)
+{
+    if (doc->type->written)
+        doc->type->written(doc->body, env_now(doc->store->env));
+    show(doc, evidence);
+}
+
 /* ---- Attempts ------------------------------------------------------------------------ */
 
 /* Where the n-th attempt is remembered, from 0. */
@@ -539,7 +547,7 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
         doc->etag = step.change.etag;
         doc->doubted = false;
         if (step.change.wrote)
-            show(doc, &step.attempt.evidence);
+            show_written(doc, &step.attempt.evidence);
         else if (step.loaded)
             show_now(doc);
         after_success(doc, batch);
@@ -582,7 +590,7 @@ static void make_attempt(struct doc *doc, struct batch *batch)
         return;
     }
     /* The swap shows that the body was current, so refusals from it are good too. */
-    show(doc, &attempt.evidence);
+    show_written(doc, &attempt.evidence);
     after_success(doc, batch);
 }
 

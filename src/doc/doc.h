@@ -40,6 +40,10 @@ struct doc_type {
                             void **ret_body, struct etag *ret_etag, struct hf_error *error);
 
     bool (*encode)(const void *body, struct view nonce, struct buffer *text);
+
+    /* May be NULL. The body, which was changed, is known to stand in the store since now at the
+     * latest. */
+    void (*written)(void *body, struct mono_time now);
     void (*free)(void *body);
 };
 
@@ -60,8 +64,8 @@ struct doc_attempt {
 struct doc_op {
     /* Asked. Pure; returns OK or a refusal with its reason in `error`, and notes in `changed`
      * whether the body must be written; without that the body is left as it was. Called once an
-     * attempt, maybe many times. One that finds an earlier attempt of its own there, and has more to
-     * do, notes that in `found`; one that has nothing more to do need not. */
+     * attempt, maybe many times. One that finds an earlier attempt of its own there, and has more
+     * to do, notes that in `found`; one that has nothing more to do need not. */
     enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
     struct mono_time deadline;
     bool quiet;  /* may be set by apply: who waits for this store need not wake */

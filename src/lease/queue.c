@@ -116,7 +116,19 @@ void queue_settle(struct lease_table *table, struct mono_time now)
             !walk->blocked && (walk_on(walk, table, i, named) < named || !RULE(FIRST_IN_LINE));
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
+        waiter->called = turn && (waiter->called || !waiter->reserved);
         waiter->reserved = turn;
+    }
+}
+
+/* A turn begins when whoever has it can see that, not when we thought of giving it. */
+void table_written(struct lease_table *table, struct mono_time now)
+{
+    for (size_t i = 0; i < table->waiter_count; i++) {
+        struct waiter *waiter = &table->waiters[i];
+        if (waiter->called && RULE(TURN_SINCE_WRITTEN))
+            waiter->reserved_seen = now;
+        waiter->called = false;
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/rule.h"
 #include "lease/table_inside.h"
 
 #include <stdlib.h>
@@ -593,7 +594,8 @@ static void mark_reserved(struct decoding *d, const struct ids *ids)
             out_of_memory(d);
             return;
         }
-        bool was = before != NOWHERE && d->known.table->waiters[before].reserved;
+        bool was = before != NOWHERE && d->known.table->waiters[before].reserved &&
+                   (!d->known.table->waiters[before].called || !RULE(TURN_SINCE_WRITTEN));
         waiter->reserved = true;
         waiter->reserved_seen =
             was ? d->known.table->waiters[before].reserved_seen : d->arrived;

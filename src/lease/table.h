@@ -32,6 +32,7 @@
 struct waiter {
     struct lease *wanted;           /* what it turns into; all its fields can be read */
     bool reserved;                  /* it is this one's turn */
+    bool called;                    /* by us, in a body that is not known to be written */
     struct mono_time reserved_seen; /* since when we see that */
 };
 
@@ -77,6 +78,9 @@ bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, siz
 
 struct lease *table_find(const struct lease_table *table, struct view id);
 struct waiter *table_find_waiter(const struct lease_table *table, struct view id);
+
+/* The table as it is now is known to stand in the store: those whom we have called can see it. */
+void table_written(struct lease_table *table, struct mono_time now);
 
 /* When, on our boot-time clock, there will be something to scavenge if nothing changes. */
 struct mono_time table_due_at(const struct lease_table *table, const struct evidence *evidence);

@@ -346,6 +346,8 @@ static enum hf_status check_once_per(const struct lease_table *table, struct tab
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
             continue;
+        if (!evidence->time_known && lease->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME))
+            return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
         bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
         int64_t ago_us = same_clock && RULE(ONCE_PER_BY_STORE_TIME)
                              ? evidence->earliest.us - lease->ended.us
@@ -551,6 +553,10 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
+    /* When it was done decides when it may be done again, by the store's time. */
+    if (end == LEASE_COMPLETED && !evidence->time_known && evidence->clock.size > 0 &&
+        RULE(ONCE_PER_KNOWS_THE_TIME))
+        return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
     if (!table_takes_note(op->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);

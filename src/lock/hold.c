@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/layout.h"
 #include "base/parse.h"
+#include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,6 +79,8 @@ enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *r
     enum hf_status status = lock_check_locked(lock);
     uint64_t token = lock->token;
     env_mutex_unlock(&lock->client->keeper.mutex);
+    if (!RULE(FENCE_ASKS_THE_LEASE))
+        status = HF_OK;
     if (status == HF_OK) {
         *ret_token = token;
         *ret_sequence = client_next_id(lock->client);
@@ -277,9 +280,15 @@ static enum hf_status adopt_at(struct hf_lock *lock, const struct lease_name *na
     lock->state = LOCK_HELD;
     lock->depth = 1;
     lock_renewed_locked(lock, &validity);
-    keeper_add_locked(lock->client, lock);
+    bool valid = lock_check_locked(lock) == HF_OK;
+    if (valid)
+        keeper_add_locked(lock->client, lock);
+    else
+        lock->state = LOCK_IDLE; /* it stays whoever's it was */
     env_mutex_unlock(&lock->client->keeper.mutex);
-    return error_clear(error);
+    if (valid)
+        return error_clear(error);
+    return error_set(error, HF_LOST, "it was renewed too late to be of use");
 }
 
 enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,

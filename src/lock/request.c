@@ -4,8 +4,9 @@
 #include "base/check.h"
 #include "base/rule.h"
 
-/* A damaged table is replaced so often in one request; then something damages it again. */
-#define REPLACE_TRIES_MAX 3
+/* A damaged table is replaced so often in one request; then something damages it again. Others may
+ * be at it too: each finds the mark of another, and begins anew. */
+#define REPLACE_TRIES_MAX 8
 
 /* ---- Applying ------------------------------------------------------------------------ */
 

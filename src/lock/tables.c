@@ -83,6 +83,11 @@ static bool encode(const void *body, struct view nonce, struct buffer *text)
     return table_encode(body, nonce, text);
 }
 
+static void written(void *body, struct mono_time now)
+{
+    table_written(body, now);
+}
+
 static void release(void *body)
 {
     table_free(body);
@@ -184,6 +189,7 @@ const struct doc_type table_doc_type = {
     .prepare = prepare,
     .birth = birth,
     .encode = encode,
+    .written = written,
     .free = release,
 };
 

@@ -1,0 +1,173 @@
+/* lock_calm.c: what nodes do once nothing goes wrong any more. Whatever was left behind,
+ * everything can be had, and in good time. */
+#include "sim/lock_inside.h"
+
+#include <string.h>
+
+/* After the calm: what was under way has arrived by then, and the turn of each comes in time. */
+#define SETTLE     SPAN_S(90)
+#define FINAL_WAIT SPAN_S(60)
+
+/* Others may be suspended for an hour after it has become calm, then have work to do. */
+#define AWAIT_TRIES_MAX 2000
+
+/* One who is restless asks so often, every so many ms at most: for longer than anybody waits. */
+#define RESTLESS_MAX 400
+#define RESTLESS_MS  400
+
+/* What a handle left behind is tidied up within this time, when nothing is wrong. */
+#define TIDY_TIME SPAN_S(25)
+
+/* In the calm nothing may go wrong. */
+static void must_be_ok(struct use *use, const char *what, enum hf_status status,
+                       const struct hf_error *error)
+{
+    if (status != HF_OK)
+        world_fail(use->process->work->run->world,
+                   "node %u %s %s in the calm, and is told %s: %s",
+                   node_number(use->process->node), what, use->wish->scopes[0],
+                   hf_status_name(status), error->why);
+}
+
+/* Where front ends differ, or the clock has stepped, by more than a lease lasts, one who has not
+ * asked for long learns only by asking what the store's time can be, and then takes what it was
+ * granted for over. Once it knows, it must get it. */
+static enum hf_status acquire_in_calm(struct use *use, struct hf_error *error)
+{
+    const struct lock_plan *plan = &use->process->work->plan;
+    bool may_be_lost = !plan->local && (!plan->store_time || plan->skew_max.us > 0);
+    int tries = may_be_lost ? 4 : 1;
+    enum hf_status status = HF_LOST;
+    for (int i = 0; i < tries && status == HF_LOST; i++) {
+        judge_asks(use->claim, JUDGE_STANDS_IN_LINE, FINAL_WAIT.us / 1000);
+        status = hf_lock_acquire(use->lock, FINAL_WAIT.us / 1000, error);
+    }
+    return status;
+}
+
+/* Has it, with so many slots of it at a time. */
+static void have_it_once(struct process *process, const struct lock_wish *wish, uint32_t slots)
+{
+    struct hf_error error;
+    struct use use;
+    lock_use_open(&use, process, wish, /* final */ true);
+    int64_t asked_us = process_true_now(process);
+    must_be_ok(&use, "asks for", acquire_in_calm(&use, &error), &error);
+    judge_held(use.claim, use.lock, /* adopted */ false);
+    USE_TRACE(&use, "has had to wait %" PRId64 " ms for token %" PRIu64 " in the calm",
+              (process_true_now(process) - asked_us) / 1000, hf_lock_token(use.lock));
+    if (slots > 1)
+        have_it_once(process, wish, slots - 1);
+    judge_lets_go(use.claim, JUDGE_RELEASES);
+    enum hf_status status = hf_lock_release(use.lock, &error);
+    must_be_ok(&use, "releases", status, &error);
+    judge_released(use.claim, status);
+    lock_use_close(&use);
+}
+
+/* Gets it, and goes away without a word: from now on it can only be watched until it is over. */
+static void abandon(struct process *process, const struct lock_wish *wish)
+{
+    struct hf_error error;
+    struct use use;
+    lock_use_open(&use, process, wish, /* final */ true);
+    must_be_ok(&use, "asks for", acquire_in_calm(&use, &error), &error);
+    judge_held(use.claim, use.lock, /* adopted */ false);
+    USE_TRACE(&use, "abandons token %" PRIu64, hf_lock_token(use.lock));
+    judge_lets_go(use.claim, JUDGE_ABANDONS);
+    hf_lock_detach(use.lock);
+    judge_freed(use.claim);
+}
+
+/* Stands in line and leaves it again, as a client that knows nothing of before. */
+static void ask_for_nothing(struct process *process, const struct lock_wish *wish)
+{
+    struct hf_error error;
+    struct use use;
+    struct process brief = *process;
+    brief.client = lock_client_open(process->work, process->node, process->store);
+    lock_use_open(&use, &brief, wish, /* final */ true);
+    judge_asks(use.claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    enum hf_status status = hf_lock_begin(use.lock, &error);
+    judge_leaves(use.claim);
+    if (status == HF_OK) {
+        judge_held(use.claim, use.lock, /* adopted */ false);
+        judge_lets_go(use.claim, JUDGE_RELEASES);
+        judge_released(use.claim, hf_lock_release(use.lock, &error));
+    } else {
+        hf_lock_cancel(use.lock, NULL);
+    }
+    lock_use_close(&use);
+    hf_client_close(brief.client);
+}
+
+/* Whether there is no other proof that a lease is over. */
+static bool is_only_watched(const struct lock_work *work)
+{
+    return work->plan.observed || (work->plan.local && work->plan.apart);
+}
+
+static bool are_others_satisfied(const struct process *process)
+{
+    const struct lock_work *work = process->work;
+    for (unsigned i = 1; i <= work->run->options->nodes; i++)
+        if (i != node_number(process->node) && !work->satisfied[i])
+            return false;
+    return true;
+}
+
+/* Abandons something, and keeps its table changing until the others have come to their end: they
+ * must see all the same that it is over. */
+static void be_restless(struct process *process)
+{
+    const struct lock_work *work = process->work;
+    const struct lock_wish *wish = &work->wishes[process_below(process, work->wish_count)];
+    abandon(process, wish);
+    for (int i = 0; i < RESTLESS_MAX && !are_others_satisfied(process); i++) {
+        ask_for_nothing(process, wish);
+        env_sleep(process->env, process_up_to_ms(process, RESTLESS_MS));
+    }
+}
+
+/* Something of each table can be had once more, by everybody. */
+static void final_round(struct process *process)
+{
+    const struct lock_work *work = process->work;
+    for (size_t i = 0; i < work->wish_count; i++)
+        if (i == 0 || strcmp(work->wishes[i].key, work->wishes[i - 1].key) != 0)
+            have_it_once(process, &work->wishes[i], 1);
+}
+
+/* The last to come to its end can have everything, whatever those who crashed have left. */
+static void last_round(struct process *process)
+{
+    const struct lock_work *work = process->work;
+    for (size_t i = 0; i < work->wish_count; i++)
+        have_it_once(process, &work->wishes[i], work->wishes[i].slots);
+}
+
+/* Until the trouble is over, and nobody has anything to do but to come to its end. */
+static void await_the_others(struct process *process)
+{
+    struct lock_work *work = process->work;
+    int64_t calm_us = work->run->calm_us + SETTLE.us;
+    work->rested[node_number(process->node)] = true;
+    if (process_true_now(process) < calm_us)
+        env_sleep_until(process->env, node_moment(process->node, calm_us));
+    for (unsigned i = 1; i <= work->run->options->nodes; i++)
+        for (int tries = 0; !work->rested[i] && tries < AWAIT_TRIES_MAX; tries++)
+            env_sleep(process->env, SPAN_S(5));
+}
+
+void lock_calm(struct process *process)
+{
+    struct lock_work *work = process->work;
+    await_the_others(process);
+    judge_quiet(work->judge, process->node, TIDY_TIME);
+    if (is_only_watched(work) && node_number(process->node) == 1)
+        be_restless(process);
+    final_round(process);
+    work->satisfied[node_number(process->node)] = true;
+    if (are_others_satisfied(process))
+        last_round(process);
+}

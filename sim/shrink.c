@@ -1,0 +1,119 @@
+/* shrink.c: takes away whatever the failure can do without, as long as anything goes.
+ *
+ * Halving a number skips over what a smaller step would have met, so the smallest is not sure to be
+ * found. What is kept has failed. */
+#include "sim/shrink.h"
+
+#include "base/check.h"
+
+struct shrinker {
+    struct shrunk best;
+    shrink_try *try_run;
+    void *argument;
+};
+
+/* Keeps the candidate if it fails too, under its seed or one of the next. */
+static bool try_with(struct shrinker *shrinker, const struct run_options *candidate)
+{
+    struct run_options options = *candidate;
+    struct run_result result;
+    for (unsigned i = 0; i < SHRINK_SEEDS; i++, options.seed++) {
+        if (shrinker->best.runs == SHRINK_RUNS_MAX)
+            return false;
+        shrinker->best.runs++;
+        if (!shrinker->try_run(shrinker->argument, &options, &result))
+            continue;
+        check(!result.ok);
+        shrinker->best.options = options;
+        shrinker->best.result = result;
+        return true;
+    }
+    return false;
+}
+
+static void try_fewer_nodes(struct shrinker *shrinker)
+{
+    struct run_options *best = &shrinker->best.options;
+    for (unsigned low = 1; low < best->nodes;) {
+        struct run_options candidate = *best;
+        candidate.nodes = low + (best->nodes - low) / 2;
+        if (!try_with(shrinker, &candidate))
+            low = candidate.nodes + 1;
+    }
+}
+
+static void try_fewer_operations(struct shrinker *shrinker)
+{
+    struct run_options *best = &shrinker->best.options;
+    for (unsigned low = 1; low < best->operations;) {
+        struct run_options candidate = *best;
+        candidate.operations = low + (best->operations - low) / 2;
+        if (!try_with(shrinker, &candidate))
+            low = candidate.operations + 1;
+    }
+}
+
+/* A bit for each kind of fault that happened, and can be left out. */
+static uint64_t kinds_of(const struct run_result *result)
+{
+    uint64_t kinds = 0;
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        if (result->faults.counts[i] > 0 && *fault_name((enum fault)i))
+            kinds |= UINT64_C(1) << i;
+    return kinds;
+}
+
+/* All but one at once; else one after the other. */
+static void try_fewer_kinds(struct shrinker *shrinker)
+{
+    uint64_t kinds = kinds_of(&shrinker->best.result);
+    for (unsigned i = 0; i < FAULT_COUNT; i++) {
+        struct run_options candidate = shrinker->best.options;
+        candidate.limits.without |= kinds & ~(UINT64_C(1) << i);
+        if (kinds >> i & 1 &&
+            candidate.limits.without != shrinker->best.options.limits.without &&
+            try_with(shrinker, &candidate))
+            return;
+    }
+    for (unsigned i = 0; i < FAULT_COUNT; i++) {
+        struct run_options candidate = shrinker->best.options;
+        candidate.limits.without |= UINT64_C(1) << i;
+        if (kinds_of(&shrinker->best.result) >> i & 1)
+            try_with(shrinker, &candidate);
+    }
+}
+
+static void try_fewer_faults(struct shrinker *shrinker)
+{
+    const struct shrunk *best = &shrinker->best;
+    for (uint64_t low = 0; low < best->result.faults.happened;) {
+        struct run_options candidate = best->options;
+        candidate.limits.max = low + (best->result.faults.happened - low) / 2;
+        if (!try_with(shrinker, &candidate))
+            low = candidate.limits.max + 1;
+    }
+}
+
+static bool is_same(const struct run_options *a, const struct run_options *b)
+{
+    return a->seed == b->seed && a->nodes == b->nodes && a->operations == b->operations &&
+           a->limits.without == b->limits.without && a->limits.max == b->limits.max;
+}
+
+struct shrunk shrink(const struct run_options *options, const struct run_result *result,
+                     shrink_try *try_run, void *argument)
+{
+    struct shrinker shrinker = { .best = { .options = *options, .result = *result },
+                                 .try_run = try_run,
+                                 .argument = argument };
+    struct run_options before;
+    check(!result->ok);
+    do {
+        before = shrinker.best.options;
+        try_fewer_nodes(&shrinker);
+        try_fewer_operations(&shrinker);
+        try_fewer_kinds(&shrinker);
+        try_fewer_faults(&shrinker);
+    } while (!is_same(&before, &shrinker.best.options));
+    return shrinker.best;
+}
