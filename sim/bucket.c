@@ -9,6 +9,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* How fenced objects begin. */
+#define FENCE_START "{ \"format\": \"holdfast.fenced/"
+
 struct object {
     struct object_info info;
     struct view key;
@@ -84,16 +87,18 @@ static struct object *object_new(struct view key, struct view body)
 
 static void set_etag(struct bucket *bucket, struct object *object)
 {
-    char text[24];
+    bool by_content = bucket->options.etag_by_content;
     struct view hashed = object->body;
-    if (!RULE(FENCE_IN_THE_BYTES) &&
-        view_starts_with(hashed, VIEW("{ \"format\": \"holdfast.fenced/")))
+    if (!RULE(FENCE_IN_THE_BYTES) && view_starts_with(hashed, VIEW(FENCE_START)))
         view_cut(&hashed, '\n'); /* as if the fence stood in metadata */
     bucket->writes++;
-    int size = bucket->options.etag_by_content
-                   ? snprintf(text, sizeof text, "%016" PRIx64, hash_xxh3(hashed))
-                   : snprintf(text, sizeof text, "v%" PRIu64, bucket->writes);
-    check(etag_set(&object->info.etag, (struct view){ text, (size_t)size }));
+    uint64_t number = by_content ? hash_xxh3(hashed) : bucket->writes;
+    char text[1 + 16];
+    size_t start = sizeof text;
+    for (; number > 0; number >>= 4)
+        text[--start] = "0123456789abcdef"[number & 15];
+    text[--start] = 'v';
+    check(etag_set(&object->info.etag, view_from((struct view){ text, sizeof text }, start)));
 }
 
 static void tell(struct bucket *bucket, const struct bucket_change *change)
@@ -163,6 +168,17 @@ struct view bucket_peek(const struct bucket *bucket, struct view key)
 {
     const struct object *object = map_get(&bucket->objects, key);
     return object ? object->body : (struct view){ NULL, 0 };
+}
+
+struct etag bucket_etag(const struct bucket *bucket, struct view key)
+{
+    const struct object *object = map_get(&bucket->objects, key);
+    return object ? object->info.etag : (struct etag){ 0 };
+}
+
+bool bucket_steps(const struct bucket *bucket)
+{
+    return bucket->options.steps;
 }
 
 void bucket_add_watch(struct bucket *bucket, struct bucket_watch *watch)

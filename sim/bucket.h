@@ -12,6 +12,7 @@ struct bucket_options {
     bool
         missing_is_conflict; /* a write if-match of a missing object: CONFLICT, not NOT_FOUND */
     bool ignore_conditions;  /* accepts conditions and does not obey them: judges must notice */
+    bool steps; /* has a lock of its own: an object can be read and written in one step */
     enum store_clock clock; /* DATE: replies are stamped; BOOT: a store on the nodes' machine */
 };
 
@@ -46,6 +47,11 @@ void bucket_step_clock(struct bucket *bucket, struct span by);
 
 /* The body of an object, until the next change; data is NULL when it is not there. */
 struct view bucket_peek(const struct bucket *bucket, struct view key);
+
+/* Its ETag; empty when it is not there. */
+struct etag bucket_etag(const struct bucket *bucket, struct view key);
+
+bool bucket_steps(const struct bucket *bucket);
 
 /* Told of each write that took effect, in the order in which they did. */
 struct bucket_change {

@@ -28,6 +28,7 @@ struct lock_work {
     /* Of the first wish: true time at which somebody was told that it is completed; -1: never.
      * And on which boot of its machine. */
     int64_t completed_us;
+    int64_t completing_us; /* when that was asked for: it was done between the two */
     char completed_boot[64];
     unsigned left[NODES_MAX + 1];
     bool rested[NODES_MAX + 1];    /* has nothing to do any more but to come to its end */

@@ -35,9 +35,14 @@ struct lock_plan lock_plan_draw(const struct world *world)
         plan.ttl_max_ms = plan.ttl_ms_max;
     plan.cached_date_chance = caches[prng_below(&prng, 4)];
     plan.apart = prng_below(&prng, 2) == 0;
+    plan.all_again = prng_below(&prng, 6) == 0;
     switch (prng_below(&prng, 8)) {
-    case 0:
+    case 0: /* as on AWS: front ends agree within half a second */
     case 1:
+        plan.skew_tolerance_ms = 2000;
+        plan.skew_max = SPAN_MS(250);
+        plan.store_step_max = SPAN_MS(50);
+        break;
     case 2:
     case 3: /* front ends differ by two seconds at most, and a few small steps come on top */
         plan.skew_tolerance_ms = 4000;

@@ -56,7 +56,7 @@ static struct hf_lock_options draw_options(struct use *use, bool may_be_once)
     options.mode = use->wish->mode;
     options.slots = use->wish->slots;
     options.poll_ms =
-        100 + (int64_t)process_below(process, process_one_in(process, 3) ? 900 : 300);
+        150 + (int64_t)process_below(process, process_one_in(process, 3) ? 850 : 450);
     options.no_renewal = process_one_in(process, 8);
     use->note = judge_note(use->claim);
     options.note = use->note.text;
@@ -75,8 +75,10 @@ void lock_use_open(struct use *use, struct process *process, const struct lock_w
     *use = (struct use){ .process = process, .wish = wish };
     use->claim = judge_claim(process->work->judge, process->node, wish);
     use->options = draw_options(use, /* may_be_once */ !final);
-    if (final) /* long enough for clocks of front ends that differ */
+    if (final) { /* long enough for clocks of front ends that differ, and for others to be over */
         use->options.ttl_ms = process->work->plan.ttl_max_ms;
+        use->options.no_renewal = false;
+    }
     if (hf_lock_new_many(process->client, wish->scopes, wish->scope_count, &use->options,
                          &use->lock, &error) != HF_OK)
         world_fail(process->work->run->world, "a lock cannot be made: %s", error.why);
@@ -122,7 +124,7 @@ static enum hf_status poll_for_it(struct use *use, struct hf_error *error)
     enum hf_status status = hf_lock_begin(use->lock, error);
     if (status == HF_HELD)
         judge_told_held(use->claim);
-    for (uint64_t left = 1 + process_below(process, 40); status == HF_HELD && left > 0;
+    for (uint64_t left = 1 + process_below(process, 30); status == HF_HELD && left > 0;
          left--) {
         env_sleep(process->env, SPAN_MS(use->options.poll_ms));
         status = hf_lock_poll(use->lock, error);
@@ -147,7 +149,7 @@ static enum hf_status ask(struct use *use, struct hf_error *error)
 {
     struct process *process = use->process;
     int64_t wait_ms =
-        1 + (int64_t)process_below(process, process_one_in(process, 4) ? 30000 : 6000);
+        1 + (int64_t)process_below(process, process_one_in(process, 4) ? 12000 : 5000);
     use->asked_us = process_true_now(process);
     switch (process_below(process, 8)) {
     case 0:
@@ -204,7 +206,7 @@ static void judge_refusal(struct use *use, enum hf_status status, const struct h
 static void judge_once_per(struct use *use)
 {
     const struct lock_work *work = use->process->work;
-    int64_t since_us = process_true_now(use->process) - work->completed_us;
+    int64_t since_us = process_true_now(use->process) - work->completing_us;
     if (work->plan.local && strcmp(work->completed_boot, env_boot_id(use->process->env)) != 0)
         return;
     if (use->options.once_per_ms > 0 && work->plan.store_time && work->completed_us >= 0 &&
@@ -248,11 +250,12 @@ static void hold_on(struct use *use)
     struct judge_lock *judge = process->work->judge;
     int64_t ttl_ms = use->options.ttl_ms;
     struct span most =
-        process_up_to_ms(process, process_one_in(process, 6) ? 8 * ttl_ms : ttl_ms);
+        process_up_to_ms(process, process_one_in(process, 8) ? 6 * ttl_ms : ttl_ms);
     struct mono_time until = mono_add(env_now(process->env), most);
     while (mono_before(env_now(process->env), until)) {
-        env_sleep(process->env, process_up_to_ms(process, ttl_ms / 3));
-        judge_look(judge);
+        env_sleep(process->env, process_up_to_ms(process, ttl_ms / 2));
+        if (process_one_in(process, 2)) /* besides, at each write */
+            judge_look(judge);
         if (hf_lock_check(use->lock, NULL) != HF_OK) {
             judge_told_over(use->claim);
             return;
@@ -297,6 +300,7 @@ static void let_go(struct use *use)
     enum hf_status status = HF_OK;
     bool first = work->once_per && use->wish == &work->wishes[0];
     enum judge_end end = draw_end(use, first);
+    int64_t asked_us = process_true_now(use->process);
     judge_lets_go(use->claim, end);
     switch (end) {
     case JUDGE_ABANDONS:
@@ -310,6 +314,7 @@ static void let_go(struct use *use)
     judge_released(use->claim, status);
     if (status == HF_OK && first && end == JUDGE_COMPLETES) {
         work->completed_us = process_true_now(use->process);
+        work->completing_us = asked_us;
         snprintf(work->completed_boot, sizeof work->completed_boot, "%s",
                  env_boot_id(use->process->env));
     }

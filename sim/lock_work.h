@@ -9,6 +9,7 @@
 /* How the world of a seed keeps time, and what its clients assume. */
 struct lock_plan {
     bool observed;             /* take over only what was watched */
+    bool all_again;            /* in the calm everybody must get something of each table */
     bool exclusion;            /* the world keeps to what was assumed */
     bool store_time;           /* the store's clock stays near true time */
     int64_t skew_tolerance_ms; /* that clients allow for */

@@ -427,7 +427,8 @@ static void ring_arrival(void *argument)
 static bool is_conditional(const struct request *request)
 {
     switch (request->kind) {
-    case REQUEST_PUT: return request->call.put.condition.kind != CONDITION_ALWAYS;
+    case REQUEST_PUT:
+        return request->call.put.condition.kind != CONDITION_ALWAYS && !request->is_step;
     case REQUEST_DELETE: return request->call.remove.condition.kind != CONDITION_ALWAYS;
     case REQUEST_GET:
     case REQUEST_LIST: return false;
@@ -508,7 +509,7 @@ static int64_t timeout_of(const struct request *request, struct mono_time deadli
     return node_true_time(request->node, until);
 }
 
-void request_send(struct request *request, struct mono_time deadline)
+static void begin_request(struct request *request, struct mono_time deadline)
 {
     struct net *net = request->net;
     request->timeout_us = timeout_of(request, deadline);
@@ -518,9 +519,31 @@ void request_send(struct request *request, struct mono_time deadline)
     request->is_under_way = true;
     net->under_way[node_number(request->node)]++;
     world_set_timer(net->world, &request->answer, request->timeout_us, ring_answer, request);
+}
+
+static void tell_left(struct request *request)
+{
+    const struct call_watch *watch = &request->net->watch;
+    if (watch->at)
+        watch->at(watch->argument, request->node, CALL_LEFT, request->number);
+}
+
+void request_send(struct request *request, struct mono_time deadline)
+{
+    begin_request(request, deadline);
     start_journey(request);
-    if (net->watch.at)
-        net->watch.at(net->watch.argument, request->node, CALL_LEFT, request->number);
+    tell_left(request);
+}
+
+void request_step(struct request *request, struct mono_time deadline)
+{
+    const struct net_plan *plan = &request->net->plan;
+    request->is_step = true;
+    begin_request(request, deadline);
+    request->fate = draw_fate(request);
+    request->lose_reply = draw_fault(request, plan->reply_lost_chance, NET_REPLY_LOST);
+    ring_arrival(request);
+    tell_left(request);
 }
 
 void request_await(struct request *request)

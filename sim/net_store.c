@@ -249,6 +249,73 @@ static void net_list(struct store *base, struct list_call *call)
     request_let_go(request);
 }
 
+/* Shows the object as it is to whoever decides; in memory of the node, since what decides may give
+ * way to others. False without memory. */
+static bool show_object(struct net_store *store, struct change_call *call,
+                        struct etag *ret_etag, struct view *ret_bytes)
+{
+    const struct bucket *bucket = net_bucket(store->net);
+    struct buffer copy = BUFFER_INIT(BODY_BYTES_MAX);
+    struct view body = { NULL, 0 };
+    *ret_etag = bucket_etag(bucket, call->key);
+    if (ret_etag->size > 0 && !etag_equal(ret_etag, &call->known)) {
+        if (!buffer_reserve(&copy, 1) || !buffer_append(&copy, bucket_peek(bucket, call->key)))
+            return false;
+        body = buffer_view(&copy);
+    }
+    *ret_bytes = call->decide(call->argument, ret_etag, body);
+    buffer_release(&copy);
+    return true;
+}
+
+static struct request *send_step(struct net_store *store, const struct change_call *call,
+                                 const struct etag *etag, struct view bytes)
+{
+    struct heap *before = heap_enter(NULL);
+    struct request *request =
+        request_new(store->net, store->node, REQUEST_PUT, call->key.size + bytes.size);
+    struct view key = request_keep(request, call->key);
+    struct view body = request_keep(request, bytes);
+    request->call.put = (struct put_call){
+        .key = key, .body = body, .condition = etag->size > 0 ? if_match(etag) : if_absent()
+    };
+    request_step(request, call->deadline);
+    heap_enter(before);
+    return request;
+}
+
+/* One step: what is decided of the object as it is takes its place at once. Where what decides gave
+ * way, and others came first, it is asked again. */
+static void net_change(struct store *base, struct change_call *call)
+{
+    struct net_store *store = net_store_of(base);
+    struct etag etag, now;
+    struct view bytes;
+    struct mono_time sent = decide(store);
+    if (!may_send(store, call->deadline, &call->error))
+        return;
+    do {
+        if (!show_object(store, call, &etag, &bytes)) {
+            error_no_memory(&call->error);
+            return;
+        }
+        now = bucket_etag(net_bucket(store->net), call->key);
+    } while (bytes.data && !etag_equal(&etag, &now));
+    call->etag = etag;
+    error_clear(&call->error);
+    if (!bytes.data)
+        return;
+    struct put_call put = { .key = call->key };
+    struct request *request = send_step(store, call, &etag, bytes);
+    await(store, request);
+    take_put(store, &put, request, sent);
+    request_let_go(request);
+    call->error = put.error;
+    call->etag = put.etag;
+    call->stamp = put.stamp;
+    call->wrote = put.error.status == HF_OK;
+}
+
 /* Whole bodies in memory: simulated objects are small. */
 static void net_get_file(struct store *base, struct get_call *call, int fd,
                          const struct progress *progress)
@@ -292,6 +359,18 @@ static void net_close(struct store *base)
     free(base);
 }
 
+static const struct store_ops step_store_ops = {
+    .name = "simulated",
+    .get = net_get,
+    .put = net_put,
+    .remove = net_delete,
+    .list = net_list,
+    .change = net_change,
+    .get_file = net_get_file,
+    .put_file = net_put_file,
+    .close = net_close,
+};
+
 static const struct store_ops net_store_ops = {
     .name = "simulated",
     .get = net_get,
@@ -309,7 +388,7 @@ struct store *net_store_open(struct net *net, struct node *node)
     if (!store)
         return NULL;
     *store = (struct net_store){
-        .base = { .ops = &net_store_ops,
+        .base = { .ops = bucket_steps(net_bucket(net)) ? &step_store_ops : &net_store_ops,
                   .env = node_env(node),
                   .traits = bucket_traits(net_bucket(net)) },
         .net = net,

@@ -44,6 +44,7 @@ struct request {
     struct buffer body;      /* of a get */
     struct env_task *client; /* waits for the end; NULL: nobody does any more */
     bool is_under_way;       /* as its node sees it */
+    bool is_step;            /* its condition holds for certain */
     enum request_fate fate;
     enum request_end end;
     bool answer_decided;    /* whatever the store still does with it */
@@ -69,6 +70,9 @@ struct view request_keep(struct request *request, struct view bytes);
 
 /* On its way; the running task is the one that waits. `deadline` as in the calls. */
 void request_send(struct request *request, struct mono_time deadline);
+
+/* The same, but it is at the store at once: on the node's own machine. */
+void request_step(struct request *request, struct mono_time deadline);
 
 /* A task of the node is about to send something. */
 void net_decided(struct net *net, struct node *node);

@@ -24,13 +24,22 @@ static bool run_is_calm(const struct run_options *options)
     return options->calm || options->crash_at.request > 0;
 }
 
+/* Machines with little to do, or with much: how often others come first. */
+static uint32_t draw_switch_chance(struct prng *prng)
+{
+    static const uint32_t chances[] = { 250000, 100000, 50000, 20000 };
+    return chances[prng_below(prng, sizeof chances / sizeof *chances)];
+}
+
 /* What kind of store it is differs from seed to seed. One draw a line: the order counts. */
 static struct net_options draw_net_options(const struct run_options *options, struct prng *prng)
 {
     struct net_options net = NET_OPTIONS;
     net.bucket.etag_by_content = prng_below(prng, 2) == 0;
     net.bucket.delete_conditional = prng_below(prng, 2) == 0;
-    net.bucket.clock = prng_below(prng, 8) == 0 ? STORE_CLOCK_BOOT : STORE_CLOCK_DATE;
+    net.bucket.clock = prng_below(prng, 5) == 0 ? STORE_CLOCK_BOOT : STORE_CLOCK_DATE;
+    bool steps = prng_below(prng, 4) > 0;
+    net.bucket.steps = steps && net.bucket.clock == STORE_CLOCK_BOOT;
     net.bucket.missing_is_conflict = prng_below(prng, 2) == 0;
     net.bucket.ignore_conditions = options->ignore_conditions;
     net.front_ends = 1 + (unsigned)prng_below(prng, 4);
@@ -131,8 +140,11 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     struct prng prng = world_stream(run.world, STREAM_PLAN);
     struct plans plans = { .net = draw_net_options(options, &prng), .nodes = NODE_OPTIONS };
     plans.chaos = chaos_plan_of(options);
+    world_set_switch_chance(run.world, draw_switch_chance(&prng));
     if (options->workload->tune)
         options->workload->tune(&run, &plans);
+    if (plans.apart) /* a lock is of one machine */
+        plans.net.bucket.steps = false;
     if (run_is_calm(options))
         keep_calm(&plans);
     tell_world(&run, &plans);

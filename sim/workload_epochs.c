@@ -21,8 +21,12 @@ static const struct lock_wish wishes[] = {
 
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
-#define DAMAGE_GAP_MAX SPAN_S(25)
-#define HUGE_BYTES     ((size_t)8 * 1024 * 1024 + 1)
+#define DAMAGE_GAP_MAX  SPAN_S(25)
+#define PURGE_AGAIN_MAX SPAN_MS(1500)
+
+/* Out of a million. */
+#define PAUSE_AT_CALL_CHANCE 15000
+#define HUGE_BYTES           ((size_t)8 * 1024 * 1024 + 1)
 
 /* What befalls a table. */
 #define HARM_TABLE(ROW)                    \
@@ -44,6 +48,8 @@ struct epochs {
     struct lock_work *work;
     struct prng prng;
     struct timer next;
+    size_t purged;    /* the wish whose table was purged last, ... */
+    bool purge_again; /* ... and is to be again */
     bool bloated;
     uint64_t serial;
 };
@@ -178,10 +184,23 @@ static void ring(void *argument);
 static void set_next(struct epochs *epochs)
 {
     struct world *world = epochs->run->world;
-    uint64_t gap = 1 + prng_below(&epochs->prng, (uint64_t)DAMAGE_GAP_MAX.us);
+    struct span most = epochs->purge_again ? PURGE_AGAIN_MAX : DAMAGE_GAP_MAX;
+    uint64_t gap = 1 + prng_below(&epochs->prng, (uint64_t)most.us);
     int64_t due = world_now_us(world) + (int64_t)gap;
     if (due < epochs->run->calm_us)
         world_set_timer(world, &epochs->next, due, ring, epochs);
+}
+
+/* What has just been purged is being born anew, by several at once: then it is purged again now and
+ * then. */
+static void draw_harm(struct epochs *epochs, size_t *ret_wish, enum harm *ret_harm)
+{
+    size_t wish = prng_below(&epochs->prng, WISHES);
+    enum harm harm = (enum harm)prng_below(&epochs->prng, HARM_COUNT);
+    *ret_wish = epochs->purge_again ? epochs->purged : wish;
+    *ret_harm = epochs->purge_again ? HARM_PURGED : harm;
+    epochs->purged = *ret_wish;
+    epochs->purge_again = *ret_harm == HARM_PURGED && prng_below(&epochs->prng, 2) == 0;
 }
 
 static void ring(void *argument)
@@ -191,8 +210,9 @@ static void ring(void *argument)
 #undef HARM_TEXT_
     struct epochs *epochs = argument;
     struct world *world = epochs->run->world;
-    size_t wish = prng_below(&epochs->prng, WISHES);
-    enum harm what = (enum harm)prng_below(&epochs->prng, HARM_COUNT);
+    size_t wish;
+    enum harm what;
+    draw_harm(epochs, &wish, &what);
     struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(wishes[wish].key));
     if (may_harm(epochs, what, before)) {
         trace_line(world_trace(world), world_now_us(world), "store: %s %s", wishes[wish].key,
@@ -203,6 +223,14 @@ static void ring(void *argument)
 }
 
 /* ---- The workload -------------------------------------------------------------------- */
+
+/* What happens between two requests of a birth matters most here. */
+static void tune(struct run *run, struct plans *plans)
+{
+    lock_work_tune(run, plans);
+    if (plans->chaos.until.us > 0)
+        plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
+}
 
 static void *start(struct run *run)
 {
@@ -234,7 +262,7 @@ static void free_state(void *state)
 const struct workload workload_epochs = {
     .name = "epochs",
     .about = "tables are damaged and purged while nodes use them; tokens rise for ever",
-    .tune = lock_work_tune,
+    .tune = tune,
     .start = start,
     .judge = judge,
     .free = free_state,

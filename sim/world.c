@@ -51,6 +51,11 @@ int64_t world_now_us(const struct world *world)
     return world->now_us;
 }
 
+void world_set_switch_chance(struct world *world, uint32_t chance)
+{
+    world->options.switch_chance = chance;
+}
+
 uint64_t world_steps(const struct world *world)
 {
     return world->steps;
@@ -227,12 +232,9 @@ void task_set_timer(struct env_task *task, int64_t due_us)
     world_set_timer(task->node->world, &task->timer, due_us, ring_for_task, task);
 }
 
-void world_maybe_switch(struct world *world)
+/* Apart: most calls of env come back at once, and need none of what a switch does. */
+__attribute__((noinline)) static void let_others_run(struct world *world)
 {
-    check(world->running);
-    world_step(world);
-    if (!prng_chance(&world->schedule, world->options.switch_chance))
-        return;
     bool stall = prng_chance(&world->schedule, world->options.stall_chance);
     if (stall && world->options.stall_max.us > 0) {
         uint64_t span = 1 + prng_below(&world->schedule, (uint64_t)world->options.stall_max.us);
@@ -241,6 +243,14 @@ void world_maybe_switch(struct world *world)
     } else if (world->ready_count > 0) {
         task_yield(world);
     }
+}
+
+void world_maybe_switch(struct world *world)
+{
+    check(world->running);
+    world_step(world);
+    if (prng_chance(&world->schedule, world->options.switch_chance))
+        let_others_run(world);
 }
 
 /* ---- Tasks --------------------------------------------------------------------------- */

@@ -86,6 +86,9 @@ void world_begin_look(struct world *world);
 void world_end_look(struct world *world);
 
 uint64_t world_steps(const struct world *world);
+
+/* From now on calls of env let others run first with this chance. */
+void world_set_switch_chance(struct world *world, uint32_t chance);
 struct trace *world_trace(struct world *world);
 
 /* A sequence of its own for each purpose, so that one more draw in one does not move all the

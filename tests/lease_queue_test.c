@@ -448,71 +448,58 @@ static void a_missed_turn_drops_the_session(void **state)
     table_free(table);
 }
 
+/* One waits, and it becomes its turn a second from the start. */
+static struct lease_table *one_turn(int64_t poll_ms)
+{
+    struct lease_table *table = kit_table();
+    uint64_t token = grant(table, 0, X("a-1"));
+    struct wish wish = X("b-1");
+    wish.poll_ms = poll_ms;
+    join(table, 0, wish);
+    release(table, 1000, "a-1", token);
+    return table;
+}
+
+static void expect_turn_until(struct lease_table *table, int64_t ms)
+{
+    scavenge(table, ms * 1000 - 1);
+    assert_non_null(kit_waiter(table, "b-1"));
+    scavenge(table, ms * 1000 + 1);
+    assert_null(kit_waiter(table, "b-1"));
+    table_free(table);
+}
+
 static void the_window_is_three_polls_of_a_slow_one(void **state)
 {
     (void)state;
-    struct lease_table *table = kit_table();
-    uint64_t token = grant(table, 0, X("a-1"));
-    struct wish slow = X("b-1");
-    slow.poll_ms = 5000;
-    join(table, 0, slow);
-    release(table, 1000, "a-1", token);
+    struct lease_table *table = one_turn(5000);
     table_written(table, (struct mono_time){ 1000 * 1000 });
-    table = kit_reload(table, 1100);
-    scavenge(table, 15999999);
-    assert_non_null(kit_waiter(table, "b-1"));
-    scavenge(table, 16000001);
-    assert_null(kit_waiter(table, "b-1"));
-    table_free(table);
+    expect_turn_until(kit_reload(table, 1100), 16000);
 }
 
 static void the_window_counts_from_when_the_observer_saw_it(void **state)
 {
     (void)state;
-    struct lease_table *table = kit_table();
-    uint64_t token = grant(table, 0, X("a-1"));
-    join(table, 0, X("b-1"));
-    release(table, 1000, "a-1", token);
-    table = kit_reload_afresh(table, 50000);
-    scavenge(table, 51999999);
-    assert_non_null(kit_waiter(table, "b-1"));
+    struct lease_table *table = kit_reload_afresh(one_turn(0), 50000);
     /* Seen again and again, it is still the first sight that counts. */
     table = kit_reload(table, 51000);
     table = kit_reload(table, 51500);
-    scavenge(table, 52000001);
-    assert_null(kit_waiter(table, "b-1"));
-    table_free(table);
+    expect_turn_until(table, 52000);
 }
 
 /* Whoever gives a turn may be stopped before that is written. */
 static void a_turn_counts_from_when_it_is_written(void **state)
 {
     (void)state;
-    struct lease_table *table = kit_table();
-    uint64_t token = grant(table, 0, X("a-1"));
-    join(table, 0, X("b-1"));
-    release(table, 1000, "a-1", token);
+    struct lease_table *table = one_turn(0);
     table_written(table, (struct mono_time){ 9000 * 1000 });
-    scavenge(table, 10999999);
-    assert_non_null(kit_waiter(table, "b-1"));
-    scavenge(table, 11000001);
-    assert_null(kit_waiter(table, "b-1"));
-    table_free(table);
+    expect_turn_until(table, 11000);
 }
 
 static void a_turn_of_a_lost_write_counts_from_the_load(void **state)
 {
     (void)state;
-    struct lease_table *table = kit_table();
-    uint64_t token = grant(table, 0, X("a-1"));
-    join(table, 0, X("b-1"));
-    release(table, 1000, "a-1", token);
-    table = kit_reload(table, 9000);
-    scavenge(table, 10999999);
-    assert_non_null(kit_waiter(table, "b-1"));
-    scavenge(table, 11000001);
-    assert_null(kit_waiter(table, "b-1"));
-    table_free(table);
+    expect_turn_until(kit_reload(one_turn(0), 9000), 11000);
 }
 
 static void turns_missed_in_a_row_name_twice_as_many(void **state)

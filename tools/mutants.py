@@ -104,7 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description="breaks each rule in turn")
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=20000)
+    parser.add_argument("--seeds", type=int, default=50000)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     only = [name for name in arguments.only.split(",") if name]

@@ -25,7 +25,6 @@
     ROW(BOOT_CLOCK_FOR_LOCAL_STORES, "locks", "takes the wall clock for a local store's time") \
     ROW(CACHED_DATES_TELL_NOTHING, "locks", "takes a stale Date for a sample")                 \
     ROW(WIDEST_INTERVAL, "locks", "believes the last sample of the store's clock alone")       \
-    ROW(SAMPLE_SINCE_SENT, "locks", "forgets that a date may be as old as the request took")   \
     ROW(VALID_FROM_T0, "locks", "counts validity from the reply")                              \
     ROW(VALID_FROM_THAT_ATTEMPT, "locks", "counts validity from the last attempt")             \
     ROW(CLAIM_BY_OWN_PUT, "locks",                                                             \

@@ -26,11 +26,10 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
     if (clock->kind != STORE_CLOCK_DATE || !stamp->known || cached)
         return;
     check(!mono_before(stamp->received, stamp->sent));
-    struct mono_time sent = RULE(SAMPLE_SINCE_SENT) ? stamp->sent : stamp->received;
     struct clock_sample sample = {
         .taken = stamp->received,
         .offset_min_us = stamp->date.us - stamp->received.us,
-        .offset_max_us = stamp->date.us + CLOCK_DATE_GRAIN.us - sent.us,
+        .offset_max_us = stamp->date.us + CLOCK_DATE_GRAIN.us - stamp->sent.us,
     };
     env_mutex_lock(&clock->mutex);
     clock->samples[clock->sample_count++ % CLOCK_SAMPLES] = sample;

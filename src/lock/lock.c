@@ -162,6 +162,8 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
 {
     if (mono_before(validity->t0, lock->validity.t0))
         return; /* two renewals were under way, and the later was told first */
+    if (validity->by_store && !lock->validity.by_store) /* the watcher must look more often */
+        env_cond_broadcast(&lock->client->keeper.changed);
     lock->validity = *validity;
     lock->renew_at = mono_add(validity->t0, SPAN_US(lock->ttl.us / 3));
     lock->danger_at = mono_add(validity->t0, SPAN_US(lock->ttl.us * 2 / 3));
