@@ -46,13 +46,14 @@ full: setup-test build/build.ninja build-clang/build.ninja build-asan/build.ninj
 	$(RUN) --limit 4500 build:check,test,full build-clang:check,test,-source \
 		build-asan:check,test,-source:$(SANITIZED_FACTOR) \
 		build-tsan:threads:$(SANITIZED_FACTOR)
+	$(MAKE) mutants
 
 record: setup-test build/build.ninja ## the longest runs; their log goes to docs/evidence
 	$(WITH_TESTS)
 	ninja -C build
 	sh tools/record.sh $(RUN) build:record
 
-mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simulator must notice (10 min)
+mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simulator must notice (3 min)
 	test -f build-mutants/build.ninja || \
 		meson setup build-mutants --buildtype=release -Dmutants=true -Dtests=disabled
 	ninja -C build-mutants

@@ -141,7 +141,7 @@ PACKAGE_OF = {
 SKIPPED_FOLDERS = {"node_modules", "__pycache__", "corpus", ".git", "seeds", "evidence"}
 TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "examples", "tools", "docs", ".ci",
                 "packaging", "man"]
-TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in")
+TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in", ".pml")
 
 
 def strip_c(text):
