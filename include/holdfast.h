@@ -234,7 +234,6 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  *   HELD     wait_ms was 0, and it is not free (hf_lock_blocked tells which scopes)
  *   TIMEOUT  waited in vain, and left the line
  *   ALREADY  once_per_ms: it was done
- *   UNAVAILABLE  once_per_ms: nobody can tell yet, since no reply has told the store's time
  *   UNSURE   no answer; it is being given back
  *   LOST     granted, but too late to be of use; given back
  *   CANCELLED  hf_lock_cancel was called meanwhile

@@ -131,7 +131,9 @@ void judge_told_already(struct claim *claim)
 void judge_refused(struct claim *claim, enum hf_status status)
 {
     claim->asking = false;
-    if (claim->how == JUDGE_ASKS_ONCE && status != HF_UNSURE && status != HF_LOST)
+    bool certain = claim->how == JUDGE_ASKS_ONCE ? status != HF_UNSURE && status != HF_LOST
+                                                 : status == HF_TIMEOUT;
+    if (certain)
         claim->refused = status;
 }
 
@@ -208,7 +210,15 @@ bool judge_was_told_gone(const struct claim *claim)
 
 void judge_passed_on(struct claim *claim)
 {
-    claim->forgiven = true;
+    claim->passed_on = true;
+}
+
+/* Who has passed it on believes on its own risk from when somebody adopts it. */
+static void forgive_former_holders(const struct claim *adopter, uint64_t number)
+{
+    for (struct claim *claim = adopter->judge->open; claim; claim = claim->next)
+        if (claim->table == adopter->table && claim->token == number && claim->passed_on)
+            claim->forgiven = true;
 }
 
 void judge_adopting(struct claim *claim, uint64_t number, bool begins)
@@ -217,17 +227,34 @@ void judge_adopting(struct claim *claim, uint64_t number, bool begins)
     check(token);
     token->adopted = true;
     claim->token = number;
-    if (begins)
+    if (begins) {
         count_in(claim, token);
-    else
+        forgive_former_holders(claim, number);
+        /* Its end may be on its way; what is over already must not be adopted. */
+        token->forgiven = token->forgiven || (token->let_go && !token->over);
+    } else {
         stop_counting(claim);
+    }
 }
 
-void judge_breaks(struct judge_lock *judge, const char *key, uint64_t token)
+struct judged_breaking judge_breaks(struct judge_lock *judge, const char *key, uint64_t token)
 {
-    struct judged_token *record = judged_token_of(judged_table_of(judge, view_of(key)), token);
+    struct judged_table *table = judged_table_of(judge, view_of(key));
+    struct judged_token *record = judged_token_of(table, token);
     check(record);
+    struct judged_breaking breaking = { table, token, record->forgiven, record->broken };
     record->forgiven = record->broken = true;
+    return breaking;
+}
+
+/* What certainly was not broken, and will not be, is judged as before. */
+void judge_broke(const struct judged_breaking *breaking, enum hf_status status)
+{
+    struct judged_token *record = judged_token_of(breaking->table, breaking->token);
+    if (status != HF_UNAVAILABLE && status != HF_TIMEOUT)
+        return;
+    record->forgiven = breaking->was_forgiven;
+    record->broken = breaking->was_broken;
 }
 
 /* ---- Ending -------------------------------------------------------------------------- */
@@ -243,7 +270,8 @@ void judge_lets_go(struct claim *claim, enum judge_end how)
     claim->sure_until_us = judge_now_us(claim->judge) + left_us;
     claim->lock = NULL;
     claim->end = how;
-    token->forgiven = true; /* for whoever adopted it */
+    token->let_go = true;
+    token->forgiven = token->forgiven || token->adopted; /* for whoever adopted it */
 }
 
 /* Whether the table says of a lease that is over what its holder asked for. */

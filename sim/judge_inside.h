@@ -7,12 +7,14 @@
 /* What is known of a token. */
 struct judged_token {
     uint64_t token;
-    bool over; /* some version of the table had it not active any more */
+    uint64_t id; /* a hash of the lease's: a token is granted once */
+    bool over;   /* some version of the table had it not active any more */
     uint64_t renewals;
     uint64_t nodes;    /* a bit each: those that have, or had, a handle of it */
     unsigned holders;  /* handles of it that have not been ended */
     bool told;         /* some handle was told that it holds it */
     bool adopted;      /* or was to be: it may have several holders, who end it as they like */
+    bool let_go;       /* some handle was to end it */
     bool forgiven;     /* somebody ends it without asking those who rely on it */
     bool broken;       /* somebody asked for it to be broken */
     bool unlisted;     /* its table was damaged since */
@@ -67,7 +69,8 @@ struct claim {
     bool told_over; /* by hf_lock_check */
     bool told_gone, told_danger;
     int64_t doubted_us; /* since when it was seen not to believe any more; 0: it was not */
-    bool forgiven;      /* passed on */
+    bool passed_on;     /* left to whoever adopts it ... */
+    bool forgiven;      /* ... and somebody does */
     enum judge_end end;
     int64_t sure_until_us; /* when it was let go: if nothing is renewed */
     bool over_before_release;

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "sim/belief.h"
 #include "sim/judge_inside.h"
@@ -184,7 +185,8 @@ static struct judged_token *add_token(struct judge_lock *judge, struct judged_ta
     const struct claim *claim = judged_claim_of(judge, granted);
     size_t count = table->token_count++;
     table->tokens = judge_grow(table->tokens, count, sizeof *table->tokens);
-    table->tokens[count] = (struct judged_token){ .token = granted->token };
+    table->tokens[count] =
+        (struct judged_token){ .token = granted->token, .id = hash_xxh3(granted->id) };
     if (claim)
         table->tokens[count].nodes = bit_of(claim->node);
     if (claim && claim->refused != HF_OK)
@@ -330,7 +332,10 @@ static void judge_leases(struct judge_lock *judge, struct judged_table *table,
         struct judged_token *token = judged_token_of(table, lease->token);
         if (!lease->active || lease->token == 0)
             continue;
-        if (token)
+        if (token && token->id != hash_xxh3(lease->id))
+            world_fail(judge_world(judge), "token %" PRIu64 " of %s is granted a second time",
+                       lease->token, table->key);
+        else if (token)
             judge_renewal(judge, table, token, lease);
         else
             judge_grant(judge, table, now, lease);

@@ -122,8 +122,15 @@ void judge_passed_on(struct claim *claim);
 /* Its node begins to adopt the lease of this token, or has done so: that is a use of it. */
 void judge_adopting(struct claim *claim, uint64_t token, bool begins);
 
-/* Somebody asks for the lease to be broken: from now on its holder may believe what is not so. */
-void judge_breaks(struct judge_lock *judge, const char *key, uint64_t token);
+/* Somebody asks for the lease to be broken: from now on its holder may believe what is not so,
+ * unless the answer says that it certainly was not. */
+struct judged_breaking {
+    struct judged_table *table;
+    uint64_t token;
+    bool was_forgiven, was_broken;
+};
+struct judged_breaking judge_breaks(struct judge_lock *judge, const char *key, uint64_t token);
+void judge_broke(const struct judged_breaking *breaking, enum hf_status status);
 
 /* Looks at what all holders believe just now. */
 void judge_look(struct judge_lock *judge);

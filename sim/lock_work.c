@@ -207,7 +207,8 @@ static void judge_once_per(struct use *use)
 {
     const struct lock_work *work = use->process->work;
     int64_t since_us = process_true_now(use->process) - work->completing_us;
-    if (work->plan.local && strcmp(work->completed_boot, env_boot_id(use->process->env)) != 0)
+    if (work->plan.local && /* else there is nothing but calendars */
+        (work->plan.apart || strcmp(work->completed_boot, env_boot_id(use->process->env)) != 0))
         return;
     if (use->options.once_per_ms > 0 && work->plan.store_time && work->completed_us >= 0 &&
         work->completed_us < use->asked_us &&
@@ -368,10 +369,11 @@ static bool break_lock(struct process *process)
     struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish)
         return false;
-    judge_breaks(work->judge, notice.wish->key, notice.token);
+    struct judged_breaking breaking = judge_breaks(work->judge, notice.wish->key, notice.token);
     USE_TRACE(&use, "breaks token %" PRIu64, notice.token);
     enum hf_status status =
         hf_break(process->client, notice.text, "operator", "it is in the way", NULL);
+    judge_broke(&breaking, status);
     USE_TRACE(&use, "is told %s on breaking token %" PRIu64, hf_status_name(status),
               notice.token);
     return true;

@@ -93,6 +93,23 @@ static void nothing_known(void **state)
     assert_int_equal(clock_samples(&the_clock, samples), 0);
 }
 
+/* A read may come out of a cache; a write that was done and tells no time says that there is
+ * none. */
+static void no_dates_at_all(void **state)
+{
+    (void)state;
+    struct store_stamp undated = { .received = { 5 } },
+                       cached = { .known = true, .cached = true };
+    begin(STORE_CLOCK_DATE);
+    clock_learn(&the_clock, &cached);
+    clock_learn_from_write(&the_clock, &undated, /* done */ false);
+    assert_true(view_equal(evidence().clock, VIEW("store")));
+    clock_learn_from_write(&the_clock, &undated, /* done */ true);
+    assert_true(view_equal(evidence().clock, VIEW("")));
+    reply(500 * S, 10 * S, 10 * S, 10 * S + 50000);
+    assert_true(view_equal(evidence().clock, VIEW("store")));
+}
+
 static void one_reply(void **state)
 {
     (void)state;
@@ -240,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("without a date nothing is known", nothing_known),
+        IT("a write that tells no time says that there is none", no_dates_at_all),
         IT("one reply gives an interval: its date, its way, the second it was cut to",
            one_reply),
         IT("the interval always holds the truth", holds_the_truth),

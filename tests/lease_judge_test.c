@@ -410,9 +410,42 @@ static void odd_ttls_are_the_same_for_both_sides(void **state)
     }
 }
 
+/* Evidence of one who has had no answer yet that tells the store's time. */
+static struct evidence kit_without_time(int64_t ms)
+{
+    struct evidence evidence = kit_at(ms);
+    evidence.time_known = false;
+    return evidence;
+}
+
+static void once_per_asks_for_the_time(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    struct wish wish = { .id = "a-1", .scopes = "named:x", .once_per = SPAN_S(3600) };
+    assert_int_equal(kit_acquire(table, &op, kit_at(0), wish), HF_OK);
+    uint64_t token = op.granted;
+    assert_int_equal(kit_do(table, &op, kit_without_time(1), TABLE_COMPLETE, "a-1", token),
+                     HF_UNAVAILABLE);
+    assert_true(op.needs_time && op.changed);
+    assert_int_equal(kit_do(table, &op, kit_at(2), TABLE_COMPLETE, "a-1", token), HF_OK);
+    wish.id = "b-1";
+    assert_int_equal(kit_acquire(table, &op, kit_without_time(3), wish), HF_UNAVAILABLE);
+    assert_true(op.needs_time && op.changed);
+    /* A store that has no clock never tells. */
+    struct evidence clockless = kit_without_time(4);
+    clockless.clock = VIEW("");
+    assert_int_equal(kit_acquire(table, &op, clockless, wish), HF_ALREADY);
+    assert_false(op.needs_time);
+    table_free(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IT("what is done once a period asks for the store's time first",
+           once_per_asks_for_the_time),
         IT("store time proves the end once it is past expiry and tolerance, not at it",
            store_time_proves_it_past_end_and_tolerance),
         IT("the latest that store time can be proves nothing",

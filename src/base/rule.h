@@ -16,7 +16,7 @@
     /* When a lease is over, and for how long it is held. */                                   \
     ROW(SCAVENGE_WITH_PROOF, "locks", "scavenges at now >= expires_at")                        \
     ROW(SKEW_TOLERANCE, "locks", "takes over at the store's expires_at, without tolerance")    \
-    ROW(WATCH_TO_THE_END, "locks", "takes over one tick before the watch ends")                \
+    ROW(WATCH_TO_THE_END, "locks", "takes over one tick (12 ms) before the holder stops")      \
     ROW(WATCH_SINCE_ARRIVAL, "locks",                                                          \
         "watches since the request was sent, not since its reply")                             \
     ROW(WATCH_ANEW_WHEN_RENEWED, "locks", "goes on watching a lease that was renewed")         \
@@ -34,13 +34,13 @@
     ROW(RENEWAL_NEEDS_AN_ANSWER, "locks", "believes in a renewal without an answer")           \
     ROW(GONE_IS_TOLD, "locks", "tells the holder only when a renewal is refused")              \
     /* One document, changed by compare-and-swap. */                                           \
-    ROW(NONCE_IN_EVERY_WRITE, "doc", "writes without a nonce")                                 \
-    ROW(NO_BLIND_RETRY, "doc", "sends a put without answer again, blindly")                    \
+    ROW(NONCE_IN_EVERY_WRITE, "locks", "writes without a nonce")                               \
+    ROW(NO_BLIND_RETRY, "doc", "sends a put without answer again, without its condition")      \
     ROW(RELOAD_AFTER_FAILURE, "doc", "goes on from a body that was not written")               \
     ROW(FIRST_WRITE_IF_ABSENT, "doc", "writes a new document without a condition")             \
     ROW(CONFLICT_MAY_BE_OURS, "doc", "takes a conflict for a write that was not done")         \
     ROW(NOT_DONE_AFTER_A_SWAP, "doc", "what is not there after UNSURE is told as not done")    \
-    ROW(SETTLE_WRITES, "doc", "cancels without a write what may still land")                   \
+    ROW(SETTLE_WRITES, "locks", "cancels without a write what may still land")                 \
     ROW(REFUSED_AFTER_THE_PUT, "doc", "tells refusals of a batch that was not written")        \
     ROW(REFUSED_BY_FRESH_BODY, "doc", "tells refusals from a cached body")                     \
     ROW(LATE_IS_UNSURE, "doc", "tells TIMEOUT of what may still land")                         \
@@ -49,7 +49,8 @@
     ROW(RENEW_NEVER_REVIVES, "locks", "renews what was taken for over")                        \
     ROW(RELEASE_NAMES_THE_LEASE, "locks", "releases whatever lease stands there")              \
     ROW(BREAK_NAMES_THE_LEASE, "locks", "breaks whatever lease stands there")                  \
-    ROW(REENTRANCE_BY_SESSION, "locks", "lets the same holder id re-enter")                    \
+    ROW(REENTRANCE_BY_SESSION, "locks",                                                        \
+        "lets the same holder id enter again, in place of its lease")                          \
     ROW(SHARED_BESIDE_SHARED_ONLY, "locks", "grants exclusive beside shared")                  \
     ROW(SLOTS_ARE_COUNTED, "locks", "grants one slot too many")                                \
     ROW(ONCE_PER_BY_STORE_TIME, "locks", "judges once_per by wall clocks")                     \

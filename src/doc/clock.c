@@ -36,6 +36,16 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
     env_mutex_unlock(&clock->mutex);
 }
 
+void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp, bool done)
+{
+    clock_learn(clock, stamp);
+    if (!done || (stamp->known && !stamp->cached))
+        return;
+    env_mutex_lock(&clock->mutex);
+    clock->undated = true;
+    env_mutex_unlock(&clock->mutex);
+}
+
 static size_t kept(const struct doc_clock *clock)
 {
     if (!RULE(WIDEST_INTERVAL))
@@ -88,6 +98,8 @@ static void interval_locked(const struct doc_clock *clock, struct mono_time now,
             widen(&all, wide);
     }
     evidence->time_known = clock->sample_count > 0;
+    if (!evidence->time_known && clock->undated)
+        evidence->clock = VIEW("");
     if (evidence->time_known) {
         evidence->earliest.us = now.us + all.min_us;
         evidence->latest.us = now.us + all.max_us;

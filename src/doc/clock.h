@@ -39,6 +39,7 @@ struct doc_clock {
     struct env_mutex mutex; /* guards the samples */
     struct clock_sample samples[CLOCK_SAMPLES];
     size_t sample_count; /* ever taken */
+    bool undated;        /* a write was answered, and that told no time */
     char id[CLOCK_ID_MAX + 1];
 };
 
@@ -48,7 +49,13 @@ void clock_release(struct doc_clock *clock);
 /* Learns from a reply. Stamps of unknown date, or out of a cache, say nothing. */
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp);
 
-/* Fills in now, the interval, the clock's id and the wall time; the nonce is left alone. */
+/* The same of a write, whose answer no cache gives: if one that was done tells no time, none will.
+ */
+void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp,
+                            bool done);
+
+/* Fills in now, the interval, the clock's id and the wall time; the nonce is left alone. Without an
+ * id there is no store time, and will be none; with one it may only not be known yet. */
 void clock_evidence(struct doc_clock *clock, struct evidence *evidence);
 
 /* A copy of the samples, newest first, for people to look at. */

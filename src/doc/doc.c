@@ -154,9 +154,8 @@ const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view no
 
 /* ---- Loading ------------------------------------------------------------------------- */
 
-static void learn(struct doc *doc, const struct store_stamp *stamp, struct mono_time sent)
+static void learn_time_taken(struct doc *doc, struct mono_time sent)
 {
-    clock_learn(doc->clock, stamp);
     struct span took = mono_since(env_now(doc->store->env), sent);
     doc->round_trip.us = (7 * doc->round_trip.us + took.us) / 8;
     if (doc->round_trip.us < ROUND_TRIP_MIN.us)
@@ -209,7 +208,8 @@ static enum hf_status load(struct doc *doc, struct mono_time deadline, struct hf
     if (doc->body && !doc->stale)
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
-    learn(doc, &get.stamp, sent);
+    clock_learn(doc->clock, &get.stamp);
+    learn_time_taken(doc, sent);
     if (status == HF_NOT_MODIFIED) {
         doc->doubted = false;
         return HF_OK;
@@ -355,7 +355,8 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
         put.condition.kind = CONDITION_ALWAYS;
         status = store_put(doc->store, &put);
     }
-    learn(doc, &put.stamp, sent);
+    learn_time_taken(doc, sent);
+    clock_learn_from_write(doc->clock, &put.stamp, /* done */ status == HF_OK);
     if (status == HF_OK)
         doc->etag = put.etag;
     else
@@ -531,8 +532,9 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
         step.change.known = doc->etag;
     struct mono_time sent = env_now(doc->store->env);
     enum hf_status status = store_change(doc->store, &step.change);
+    clock_learn(doc->clock, &step.change.stamp);
     if (status != HF_UNSUPPORTED) /* then no request was made */
-        learn(doc, &step.change.stamp, sent);
+        learn_time_taken(doc, sent);
     if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
         doc->stale = doc->stale || step.applied;
         if (status == HF_UNSUPPORTED)

@@ -125,7 +125,7 @@ enum hf_status doc_update(struct doc *doc, struct doc_op *op);
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count);
 
 /* Shows the current body to `look`: freshly loaded unless the one that we have is still current
- * (a conditional get, tried once). NOT_FOUND when there is none. `look` must not call the
+ * (a conditional get, not tried again). NOT_FOUND when there is none. `look` must not call the
  * document. */
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
                         void (*look)(void *argument, const void *body,

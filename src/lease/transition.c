@@ -336,6 +336,20 @@ static enum hf_status check_slots(const struct lease_table *table, struct table_
     return HF_OK;
 }
 
+/* Whether the store has a clock, and has not told us what it says. */
+static bool time_is_yet_unknown(const struct evidence *evidence)
+{
+    return !evidence->time_known && evidence->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME);
+}
+
+/* A read may have come out of a cache; the answer to a write tells the time. */
+static enum hf_status ask_for_time(struct table_op *op)
+{
+    op->needs_time = true;
+    op->changed = true;
+    return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
+}
+
 /* Whether the same was completed within the period, in doubt yes: what must not run twice may
  * run late. Work on a part, or on more, is other work. */
 static enum hf_status check_once_per(const struct lease_table *table, struct table_op *op,
@@ -346,8 +360,8 @@ static enum hf_status check_once_per(const struct lease_table *table, struct tab
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
             continue;
-        if (!evidence->time_known && lease->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME))
-            return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
+        if (lease->clock.size > 0 && time_is_yet_unknown(evidence))
+            return ask_for_time(op);
         bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
         int64_t ago_us = same_clock && RULE(ONCE_PER_BY_STORE_TIME)
                              ? evidence->earliest.us - lease->ended.us
@@ -554,9 +568,8 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
     /* When it was done decides when it may be done again, by the store's time. */
-    if (end == LEASE_COMPLETED && !evidence->time_known && evidence->clock.size > 0 &&
-        RULE(ONCE_PER_KNOWS_THE_TIME))
-        return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
+    if (end == LEASE_COMPLETED && time_is_yet_unknown(evidence))
+        return ask_for_time(op);
     if (!table_takes_note(op->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
@@ -706,6 +719,7 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     op->changed = false;
     op->already = false;
     op->in_line = false;
+    op->needs_time = false;
     op->blocker[0] = '\0';
     error_clear(&op->error);
     enum hf_status status = moves[op->kind](table, op, evidence);

@@ -186,7 +186,8 @@ static enum hf_status look_for_body(struct hf_client *client, struct view name,
     if (store_get(client->store, &get) == HF_OK)
         error_clear(error);
     else
-        error_set(error, HF_UNAVAILABLE, "the body was refused, and is not there");
+        error_set(error, HF_UNAVAILABLE, "the body was refused, and is not seen there: %s",
+                  get.error.why);
     clock_learn(&client->clock, &get.stamp);
     buffer_release(&byte);
     return error->status;

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How often an adopted lease is renewed anew because the answer came too late. */
+#define ADOPT_TRIES_MAX 3
+
 /* ---- Local --------------------------------------------------------------------------- */
 
 static struct mono_time end_locked(struct hf_lock *lock, struct mono_time *ret_now)
@@ -257,38 +260,53 @@ static enum hf_status parse_lease(const struct hf_client *client, const char *te
     return HF_OK;
 }
 
-static enum hf_status adopt_at(struct hf_lock *lock, const struct lease_name *name,
-                               struct hf_error *error)
+/* Renews it, and holds it if that was in time. */
+static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_name *name,
+                                    struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    memcpy(lock->id, name->id.data, name->id.size);
     request_init(&request, lock->place, TABLE_RENEW, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = name->token;
     enum hf_status status = place_ask(lock->place, requests, 1);
     if (status == HF_MISMATCH)
         status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
-    if (status != HF_OK) {
-        if (error)
-            *error = request.op.error;
+    *error = request.op.error;
+    if (status != HF_OK)
         return status;
-    }
     struct validity validity = request_validity(&request);
     env_mutex_lock(&lock->client->keeper.mutex);
     lock->token = name->token;
     lock->ttl = request.ttl;
     lock->state = LOCK_HELD;
     lock->depth = 1;
+    lock->gone = HF_OK;
+    lock->tell_gone = false; /* of a try before */
     lock_renewed_locked(lock, &validity);
-    bool valid = lock_check_locked(lock) == HF_OK;
-    if (valid)
+    status = lock_check_locked(lock);
+    if (status == HF_OK)
         keeper_add_locked(lock->client, lock);
     else
-        lock->state = LOCK_IDLE; /* it stays whoever's it was */
+        lock->state = LOCK_IDLE;
     env_mutex_unlock(&lock->client->keeper.mutex);
-    if (valid)
-        return error_clear(error);
-    return error_set(error, HF_LOST, "it was renewed too late to be of use");
+    return status == HF_OK ? HF_OK
+                           : error_set(error, HF_EXPIRED, "the answer came too late to use it");
+}
+
+/* A renewal whose answer was lost counts from when it was sent; then it is renewed once more. */
+static enum hf_status adopt_at(struct hf_lock *lock, const struct lease_name *name,
+                               struct hf_error *error)
+{
+    struct hf_error why;
+    enum hf_status status = HF_EXPIRED;
+    memcpy(lock->id, name->id.data, name->id.size);
+    for (int tries = 0; status == HF_EXPIRED && tries < ADOPT_TRIES_MAX; tries++)
+        status = renew_adopted(lock, name, &why);
+    if (status == HF_EXPIRED)
+        why.status = status = HF_LOST;
+    if (error)
+        *error = why;
+    return status;
 }
 
 enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,

@@ -211,7 +211,8 @@ static enum hf_status take_answer(struct hf_lock *lock, struct request *request,
         return become_held(lock, request, error);
     if (status == HF_OK)
         return error_set(error, HF_HELD, "in line behind %zu", request->table.position);
-    if (status == HF_UNSURE)
+    bool in_line = request->table.in_line && status != HF_ALREADY;
+    if (status == HF_UNSURE || in_line) /* an attempt without an answer may have put us there */
         give_back(lock);
     if (error)
         *error = request->op.error;

@@ -135,6 +135,14 @@ static bool is_damaged(struct request *const *requests, size_t count)
     return false;
 }
 
+static bool needs_time(struct request *const *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (requests[i]->table.needs_time && requests[i]->op.error.status == HF_UNAVAILABLE)
+            return true;
+    return false;
+}
+
 enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count)
 {
     struct doc_op *ops[RENEW_BATCH_MAX];
@@ -142,6 +150,8 @@ enum hf_status place_ask(struct place *place, struct request *const *requests, s
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
     enum hf_status status = doc_update_many(place->doc, ops, count);
+    if (needs_time(requests, count)) /* we have it now, or know that there is none */
+        status = doc_update_many(place->doc, ops, count);
     for (int tries = 0; is_damaged(requests, count) && tries < REPLACE_TRIES_MAX; tries++) {
         if (!replace_damaged(place, requests, count))
             return requests[0]->op.error.status;

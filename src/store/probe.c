@@ -389,8 +389,10 @@ static enum hf_status find_one_winner(struct probe *probe)
 static void note_date(struct probe *probe, const struct store_stamp *stamp)
 {
     if (!stamp->known || stamp->cached) {
-        probe_note(probe->report, "store time", PROBE_LACKING,
-                   "replies carry no date; a dead holder is waited out by watching it");
+        probe_note(
+            probe->report, "store time", PROBE_LACKING,
+            "replies carry no date, or an old one out of a cache; a dead holder is waited "
+            "out by watching it");
         probe->report->traits.clock = STORE_CLOCK_NONE;
         return;
     }
