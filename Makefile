@@ -93,7 +93,8 @@ format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i
 
 clean: ## remove all build folders
-	rm -rf build build-clang build-asan build-tsan build-fuzz build-bench build-install build-amd64
+	rm -rf build build-clang build-asan build-tsan build-fuzz build-bench build-mutants build-install \
+		build-amd64
 
 setup:
 	@sh tools/setup.sh build

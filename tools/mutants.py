@@ -26,6 +26,9 @@ SECONDS_MAX = 600
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
+# What the world itself complains of is no judge's work: memory, tasks and locks left behind.
+NO_JUDGE = re.compile(r"ended without joining|ended and left|mutex")
+
 
 class Round:
     """One search for a seed that a judge fails."""
@@ -38,10 +41,11 @@ class Round:
             capture_output=True, text=True, timeout=SECONDS_MAX)
         self.seconds = time.monotonic() - began
         found = KILLED.search(run.stderr)
-        self.killed = run.returncode == 1 and found is not None
+        self.killed = (run.returncode == 1 and found is not None
+                       and not NO_JUDGE.search(found.group(2)))
         self.seeds = int(found.group(1)) - first + 1 if self.killed else seeds
         self.sentence = found.group(2) if found else ""
-        if not self.killed and run.returncode != 0:
+        if not found and run.returncode != 0:
             self.sentence = "died: " + run.stderr.strip().splitlines()[0][:100]
 
 
