@@ -184,7 +184,7 @@ static bool should_know_danger(const struct claim *claim)
 {
     const struct judged_entry *lease = judged_by_token(claim->table->version, claim->token);
     return claim->judge->options.own_clock && lease && lease->active && claim->lock &&
-           !own_token(claim)->forgiven && !claim->forgiven &&
+           !judged_forgiven(claim) &&
            claim->held_us < judge_now_us(claim->judge) - TELL_TIME_US &&
            node_runs_since_us(claim->node) <
                judge_now_us(claim->judge) - (int64_t)lease->ttl_ms * 1000;
@@ -237,33 +237,30 @@ void judge_adopting(struct claim *claim, uint64_t number, bool begins)
     }
 }
 
-struct judged_breaking judge_breaks(struct judge_lock *judge, const char *key, uint64_t token)
+static struct judged_token *token_in(struct judge_lock *judge, const char *key, uint64_t token)
 {
-    struct judged_table *table = judged_table_of(judge, view_of(key));
-    struct judged_token *record = judged_token_of(table, token);
+    struct judged_token *record = judged_token_of(judged_table_of(judge, view_of(key)), token);
     check(record);
-    struct judged_breaking breaking = { table, token, record->forgiven, record->broken };
-    record->forgiven = record->broken = true;
-    return breaking;
+    return record;
+}
+
+void judge_breaks(struct judge_lock *judge, const char *key, uint64_t token)
+{
+    token_in(judge, key, token)->breaks++;
 }
 
 /* What certainly was not broken, and will not be, is judged as before. */
-void judge_broke(const struct judged_breaking *breaking, enum hf_status status)
+void judge_broke(struct judge_lock *judge, const char *key, uint64_t token,
+                 enum hf_status status)
 {
-    struct judged_token *record = judged_token_of(breaking->table, breaking->token);
-    if (status != HF_UNAVAILABLE && status != HF_TIMEOUT)
-        return;
-    record->forgiven = breaking->was_forgiven;
-    record->broken = breaking->was_broken;
+    if (status == HF_UNAVAILABLE || status == HF_TIMEOUT)
+        token_in(judge, key, token)->breaks--;
 }
-
-/* ---- Ending -------------------------------------------------------------------------- */
 
 void judge_lets_go(struct claim *claim, enum judge_end how)
 {
     struct judged_token *token = own_token(claim);
-    claim->over_before_release =
-        token->over && !claim->forgiven && !token->forgiven && !token->unlisted;
+    claim->over_before_release = token->over && !judged_forgiven(claim) && !token->unlisted;
     /* On its node's clock, which may be a little slow. */
     int64_t left_us =
         claim->lock ? belief_left_ms(judge_world(claim->judge), claim->lock) * 999 : 0;

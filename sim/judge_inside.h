@@ -16,7 +16,7 @@ struct judged_token {
     bool adopted;      /* or was to be: it may have several holders, who end it as they like */
     bool let_go;       /* some handle was to end it */
     bool forgiven;     /* somebody ends it without asking those who rely on it */
-    bool broken;       /* somebody asked for it to be broken */
+    unsigned breaks;   /* who asked for it to be broken, and may have been heard */
     bool unlisted;     /* its table was damaged since */
     char end[16];      /* what the table said first once it was over; "": nothing */
     unsigned ended_by; /* the number of the node whose write that was; 0: nobody's */
@@ -108,6 +108,9 @@ void *judge_grow(void *list, size_t count, size_t size);
 
 struct judged_table *judged_table_of(struct judge_lock *judge, struct view key);
 struct judged_token *judged_token_of(const struct judged_table *table, uint64_t token);
+
+/* Whether its holder believes on its own risk. */
+bool judged_forgiven(const struct claim *claim);
 
 /* The handle that an entry of a table is of; NULL: of none that we know. */
 struct claim *judged_claim_of(const struct judge_lock *judge, const struct judged_entry *entry);

@@ -83,9 +83,10 @@ static struct judged_token *own_token(const struct claim *claim)
     return token;
 }
 
-static bool is_forgiven(const struct claim *claim)
+bool judged_forgiven(const struct claim *claim)
 {
-    return claim->forgiven || own_token(claim)->forgiven;
+    const struct judged_token *token = own_token(claim);
+    return claim->forgiven || token->forgiven || token->breaks > 0;
 }
 
 static uint64_t bit_of(const struct node *node)
@@ -112,7 +113,7 @@ static bool is_counted_later(struct claim *claim)
 {
     for (struct claim *other = claim->next; other; other = other->next)
         if (other->lock && other->table == claim->table && other->token == claim->token &&
-            !is_forgiven(other) && believes(other))
+            !judged_forgiven(other) && believes(other))
             return true;
     return false;
 }
@@ -125,7 +126,7 @@ static struct claim *find_conflict(struct judge_lock *judge, const struct judged
     uint64_t sharing = 1;
     for (struct claim *claim = judge->open; claim; claim = claim->next) {
         if (!claim->lock || claim->table != table || claim->token == token ||
-            is_forgiven(claim) || !judged_conflict(&claim->wish, wish) || !believes(claim))
+            judged_forgiven(claim) || !judged_conflict(&claim->wish, wish) || !believes(claim))
             continue;
         if (!judged_share_slots(&claim->wish, wish) ||
             (!is_counted_later(claim) && ++sharing > wish->slots))
@@ -172,7 +173,7 @@ void judge_look(struct judge_lock *judge)
             continue;
         }
         claim->doubted_us = 0;
-        if (!is_forgiven(claim))
+        if (!judged_forgiven(claim))
             judge_exclusion(judge, claim->table, claim->token, &claim->wish, "is believed in");
     }
 }
@@ -265,7 +266,7 @@ static void judge_taken_away(struct judge_lock *judge, const struct judged_table
 {
     struct world *world = judge_world(judge);
     for (struct claim *claim = judge->open; claim; claim = claim->next) {
-        if (!claim->lock || claim->table != table || is_forgiven(claim) ||
+        if (!claim->lock || claim->table != table || judged_forgiven(claim) ||
             own_token(claim)->unlisted || !judge->options.exclusion ||
             is_active(now, claim->token))
             continue;
@@ -296,7 +297,7 @@ static void judge_who_ended(struct judge_lock *judge, const struct judged_table 
 {
     struct world *world = judge_world(judge);
     bool broken = strcmp(token->end, "broken") == 0;
-    if (broken && !token->broken)
+    if (broken && token->breaks == 0)
         world_fail(world, "token %" PRIu64 " of %s is broken, which nobody asked for",
                    token->token, table->key);
     bool dropped_at_once = token->end[0] == '\0' && count_finished(now) >= FINISHED_KEPT;

@@ -124,13 +124,9 @@ void judge_adopting(struct claim *claim, uint64_t token, bool begins);
 
 /* Somebody asks for the lease to be broken: from now on its holder may believe what is not so,
  * unless the answer says that it certainly was not. */
-struct judged_breaking {
-    struct judged_table *table;
-    uint64_t token;
-    bool was_forgiven, was_broken;
-};
-struct judged_breaking judge_breaks(struct judge_lock *judge, const char *key, uint64_t token);
-void judge_broke(const struct judged_breaking *breaking, enum hf_status status);
+void judge_breaks(struct judge_lock *judge, const char *key, uint64_t token);
+void judge_broke(struct judge_lock *judge, const char *key, uint64_t token,
+                 enum hf_status status);
 
 /* Looks at what all holders believe just now. */
 void judge_look(struct judge_lock *judge);

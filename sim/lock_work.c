@@ -369,11 +369,11 @@ static bool break_lock(struct process *process)
     struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish)
         return false;
-    struct judged_breaking breaking = judge_breaks(work->judge, notice.wish->key, notice.token);
+    judge_breaks(work->judge, notice.wish->key, notice.token);
     USE_TRACE(&use, "breaks token %" PRIu64, notice.token);
     enum hf_status status =
         hf_break(process->client, notice.text, "operator", "it is in the way", NULL);
-    judge_broke(&breaking, status);
+    judge_broke(work->judge, notice.wish->key, notice.token, status);
     USE_TRACE(&use, "is told %s on breaking token %" PRIu64, hf_status_name(status),
               notice.token);
     return true;
