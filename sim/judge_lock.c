@@ -497,6 +497,15 @@ static bool is_lost_pin(const struct judged_table *table, const struct judged_en
     return is_pin(lease) && token && token->holders == 0;
 }
 
+/* Whether it waits for another that waits. */
+static bool is_behind_another(const struct judged_version *version, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (judged_conflict(&version->waiters[i].wish, &version->waiters[index].wish))
+            return true;
+    return false;
+}
+
 void judge_lock_end(struct judge_lock *judge)
 {
     struct world *world = judge_world(judge);
@@ -511,7 +520,8 @@ void judge_lock_end(struct judge_lock *judge)
         for (size_t i = 0; version && i < version->waiter_count; i++) {
             const struct judged_entry *waiter = &version->waiters[i];
             /* One who died is dropped by whoever comes next, once it is its turn. */
-            if (is_of_the_living(judge, waiter) || !waiter->reserved)
+            if (is_of_the_living(judge, waiter) ||
+                (!waiter->reserved && !is_behind_another(version, i)))
                 world_fail(world, "%.*s still waits for %s at the end", VIEW_ARGS(waiter->id),
                            table->key);
         }
