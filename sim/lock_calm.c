@@ -60,7 +60,9 @@ static void have_it_once(struct process *process, const struct lock_wish *wish, 
         have_it_once(process, wish, slots - 1);
     judge_lets_go(use.claim, JUDGE_RELEASES);
     enum hf_status status = hf_lock_release(use.lock, &error);
-    must_be_ok(&use, "releases", status, &error);
+    /* Where the store's clock has stepped too far, another may have taken it for over. */
+    if (status != HF_LOST || process->work->plan.exclusion)
+        must_be_ok(&use, "releases", status, &error);
     judge_released(use.claim, status);
     lock_use_close(&use);
 }
