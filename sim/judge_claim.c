@@ -12,6 +12,9 @@
 /* A keeper tells within this time. */
 #define TELL_TIME_US INT64_C(200000)
 
+/* A machine that was suspended notices up to a second later that a moment has passed. */
+#define WAKE_TIME_US INT64_C(1200000)
+
 static struct judged_token *own_token(const struct claim *claim)
 {
     struct judged_token *token = judged_token_of(claim->table, claim->token);
@@ -187,7 +190,7 @@ static bool should_know_danger(const struct claim *claim)
            !judged_forgiven(claim) &&
            claim->held_us < judge_now_us(claim->judge) - TELL_TIME_US &&
            node_runs_since_us(claim->node) <
-               judge_now_us(claim->judge) - (int64_t)lease->ttl_ms * 1000;
+               judge_now_us(claim->judge) - (int64_t)lease->ttl_ms * 1000 - WAKE_TIME_US;
 }
 
 void judge_told(struct claim *claim, enum hf_lock_event event, bool kept)
