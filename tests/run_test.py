@@ -492,6 +492,7 @@ def trial_of(kind, count, at_once):
 
 
 def main(arguments):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
     if arguments:
         TESTS.clear()
         for kind in run_trials.KINDS:
