@@ -24,7 +24,6 @@
     ROW(CLOCK_ID_MUST_MATCH, "locks", "compares store times of two boots or machines")         \
     ROW(BOOT_CLOCK_FOR_LOCAL_STORES, "locks", "takes the wall clock for a local store's time") \
     ROW(CACHED_DATES_TELL_NOTHING, "locks", "takes a stale Date for a sample")                 \
-    ROW(WIDEST_INTERVAL, "locks", "believes the last sample of the store's clock alone")       \
     ROW(VALID_FROM_T0, "locks", "counts validity from the reply")                              \
     ROW(VALID_FROM_THAT_ATTEMPT, "locks", "counts validity from the last attempt")             \
     ROW(CLAIM_BY_OWN_PUT, "locks",                                                             \

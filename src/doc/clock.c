@@ -48,8 +48,6 @@ void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *s
 
 static size_t kept(const struct doc_clock *clock)
 {
-    if (!RULE(WIDEST_INTERVAL))
-        return clock->sample_count > 0;
     return clock->sample_count < CLOCK_SAMPLES ? clock->sample_count : CLOCK_SAMPLES;
 }
 
