@@ -10,6 +10,7 @@
 #include "sim/fiber.h"
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 
 #include <setjmp.h>
 #include <stdint.h>
@@ -17,25 +18,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
-#define WITH_ASAN 1
+#if WITH_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#else
-#define WITH_ASAN 0
 #endif
-
-#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
-#define WITH_TSAN 1
+#if WITH_TSAN
 #include <sanitizer/tsan_interface.h>
-#else
-#define WITH_TSAN 0
 #endif
 
 /* GCC's own way to save a place saves three registers and lets the function at hand care for the

@@ -6,6 +6,7 @@
 #include "sim/heap.h"
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -30,17 +31,8 @@ struct heap_block {
 _Static_assert(sizeof(struct heap_block) % alignof(max_align_t) == 0,
                "what follows the header is aligned for any type");
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
-#define KEEP_FREED 0
-#else
-#define KEEP_FREED 1
-#endif
+/* Not where AddressSanitizer wants to see each block freed. */
+#define KEEP_FREED (!WITH_ASAN)
 
 #define KINDS            20 /* of 64 bytes up to 32 MiB; larger ones go back to malloc at once */
 #define KIND_BYTES(kind) ((size_t)64 << (kind))

@@ -12,16 +12,6 @@
 /* A keeper tells within this time. */
 #define TELL_TIME_US INT64_C(200000)
 
-/* A machine that was suspended notices up to a second later that a moment has passed. */
-#define WAKE_TIME_US INT64_C(1200000)
-
-static struct judged_token *own_token(const struct claim *claim)
-{
-    struct judged_token *token = judged_token_of(claim->table, claim->token);
-    check(token);
-    return token;
-}
-
 /* ---- Handles ------------------------------------------------------------------------- */
 
 struct claim *judge_claim(struct judge_lock *judge, struct node *node,
@@ -62,7 +52,7 @@ static void stop_counting(struct claim *claim)
 {
     if (!claim->counted)
         return;
-    struct judged_token *token = own_token(claim);
+    struct judged_token *token = judged_own_token(claim);
     claim->counted = false;
     token->holders--;
     token->let_go_us = judge_now_us(claim->judge);
@@ -190,7 +180,7 @@ static bool should_know_danger(const struct claim *claim)
            !judged_forgiven(claim) &&
            claim->held_us < judge_now_us(claim->judge) - TELL_TIME_US &&
            node_runs_since_us(claim->node) <
-               judge_now_us(claim->judge) - (int64_t)lease->ttl_ms * 1000 - WAKE_TIME_US;
+               judge_now_us(claim->judge) - (int64_t)lease->ttl_ms * 1000 - JUDGE_WAKE_TIME_US;
 }
 
 void judge_told(struct claim *claim, enum hf_lock_event event, bool kept)
@@ -262,7 +252,7 @@ void judge_broke(struct judge_lock *judge, const char *key, uint64_t token,
 
 void judge_lets_go(struct claim *claim, enum judge_end how)
 {
-    struct judged_token *token = own_token(claim);
+    struct judged_token *token = judged_own_token(claim);
     claim->over_before_release = token->over && !judged_forgiven(claim) && !token->unlisted;
     /* On its node's clock, which may be a little slow. */
     int64_t left_us =
@@ -288,7 +278,7 @@ static bool ended_as_asked(const struct claim *claim, const struct judged_token 
 
 void judge_released(struct claim *claim, enum hf_status status)
 {
-    struct judged_token *token = own_token(claim);
+    struct judged_token *token = judged_own_token(claim);
     struct world *world = judge_world(claim->judge);
     stop_counting(claim);
     if (status == HF_OK && claim->over_before_release)

@@ -4,6 +4,9 @@
 
 #include "sim/judge_lock.h"
 
+/* A process that has just gone on may need this long to tell: waits notice a suspend late. */
+#define JUDGE_WAKE_TIME_US INT64_C(1200000)
+
 /* What is known of a token. */
 struct judged_token {
     uint64_t token;
@@ -108,6 +111,9 @@ void *judge_grow(void *list, size_t count, size_t size);
 
 struct judged_table *judged_table_of(struct judge_lock *judge, struct view key);
 struct judged_token *judged_token_of(const struct judged_table *table, uint64_t token);
+
+/* The token that a claim was told. */
+struct judged_token *judged_own_token(const struct claim *claim);
 
 /* Whether its holder believes on its own risk. */
 bool judged_forgiven(const struct claim *claim);

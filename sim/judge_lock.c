@@ -10,9 +10,6 @@
 /* Finished leases that a table keeps; one more, and the oldest is dropped in the same write. */
 #define FINISHED_KEPT 16
 
-/* A process that has just gone on may need this long to tell: waits notice a suspend late. */
-#define TELL_TIME_US INT64_C(1200000)
-
 /* A keeper that runs needs no longer than this to tell, or a twelfth of the longest ttl more. */
 #define SILENCE_US          INT64_C(50000)
 #define SILENCE_BY_STORE_US INT64_C(1100000)
@@ -75,8 +72,7 @@ struct claim *judged_claim_of(const struct judge_lock *judge, const struct judge
     return judge->claims[number];
 }
 
-/* The token that a claim was told. */
-static struct judged_token *own_token(const struct claim *claim)
+struct judged_token *judged_own_token(const struct claim *claim)
 {
     struct judged_token *token = judged_token_of(claim->table, claim->token);
     check(token);
@@ -85,7 +81,7 @@ static struct judged_token *own_token(const struct claim *claim)
 
 bool judged_forgiven(const struct claim *claim)
 {
-    const struct judged_token *token = own_token(claim);
+    const struct judged_token *token = judged_own_token(claim);
     return claim->forgiven || token->forgiven || token->breaks > 0;
 }
 
@@ -157,7 +153,7 @@ static void judge_silence(struct claim *claim)
     if (claim->doubted_us == 0 || node_runs_since_us(claim->node) > claim->doubted_us)
         claim->doubted_us = now_us;
     if (!claim->told_gone && claim->doubted_us < now_us - silence_us &&
-        node_runs_since_us(claim->node) <= claim->doubted_us - TELL_TIME_US)
+        node_runs_since_us(claim->node) <= claim->doubted_us - JUDGE_WAKE_TIME_US)
         world_fail(judge_world(judge),
                    "token %" PRIu64 " of %s has long been over for node %u, which was not told",
                    claim->token, claim->table->key, node_number(claim->node));
@@ -267,7 +263,7 @@ static void judge_taken_away(struct judge_lock *judge, const struct judged_table
     struct world *world = judge_world(judge);
     for (struct claim *claim = judge->open; claim; claim = claim->next) {
         if (!claim->lock || claim->table != table || judged_forgiven(claim) ||
-            own_token(claim)->unlisted || !judge->options.exclusion ||
+            judged_own_token(claim)->unlisted || !judge->options.exclusion ||
             is_active(now, claim->token))
             continue;
         if (believes(claim))
@@ -275,7 +271,7 @@ static void judge_taken_away(struct judge_lock *judge, const struct judged_table
                        "token %" PRIu64 " of %s is ended while node %u still believes in it",
                        claim->token, table->key, node_number(claim->node));
         else if (!claim->told_gone &&
-                 node_runs_since_us(claim->node) <= judge_now_us(judge) - TELL_TIME_US)
+                 node_runs_since_us(claim->node) <= judge_now_us(judge) - JUDGE_WAKE_TIME_US)
             world_fail(world,
                        "token %" PRIu64 " of %s is taken away before node %u is told that it "
                        "is gone",

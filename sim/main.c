@@ -1,5 +1,6 @@
 /* main.c: the program holdfast-sim: runs seeds, says which one failed and how to see it again. */
 #include "base/check.h"
+#include "base/sanitizer.h"
 #include "sim/options.h"
 #include "sim/shrink.h"
 
@@ -80,12 +81,7 @@ static void interrupted(int signal_number)
 }
 
 /* Where a sanitizer is built in it reports memory faults itself. */
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#if WITH_ASAN
 static const int deadly[] = { SIGABRT };
 #else
 static const int deadly[] = { SIGABRT, SIGSEGV, SIGBUS };

@@ -103,14 +103,22 @@ static struct request *send_get(struct net_store *store, const struct get_call *
     return request;
 }
 
-static struct request *send_put(struct net_store *store, const struct put_call *call)
+/* A put that is not on its way yet. */
+static struct request *new_put(struct net_store *store, struct view key, struct view body,
+                               struct condition condition)
 {
     struct request *request =
-        request_new(store->net, store->node, REQUEST_PUT, call->key.size + call->body.size);
-    struct view key = request_keep(request, call->key);
-    struct view body = request_keep(request, call->body);
+        request_new(store->net, store->node, REQUEST_PUT, key.size + body.size);
+    struct view kept_key = request_keep(request, key);
+    struct view kept_body = request_keep(request, body);
     request->call.put =
-        (struct put_call){ .key = key, .body = body, .condition = call->condition };
+        (struct put_call){ .key = kept_key, .body = kept_body, .condition = condition };
+    return request;
+}
+
+static struct request *send_put(struct net_store *store, const struct put_call *call)
+{
+    struct request *request = new_put(store, call->key, call->body, call->condition);
     request_send(request, call->deadline);
     return request;
 }
@@ -271,14 +279,9 @@ static bool show_object(struct net_store *store, struct change_call *call,
 static struct request *send_step(struct net_store *store, const struct change_call *call,
                                  const struct etag *etag, struct view bytes)
 {
+    struct condition condition = etag->size > 0 ? if_match(etag) : if_absent();
     struct heap *before = heap_enter(NULL);
-    struct request *request =
-        request_new(store->net, store->node, REQUEST_PUT, call->key.size + bytes.size);
-    struct view key = request_keep(request, call->key);
-    struct view body = request_keep(request, bytes);
-    request->call.put = (struct put_call){
-        .key = key, .body = body, .condition = etag->size > 0 ? if_match(etag) : if_absent()
-    };
+    struct request *request = new_put(store, call->key, bytes, condition);
     request_step(request, call->deadline);
     heap_enter(before);
     return request;
@@ -359,28 +362,14 @@ static void net_close(struct store *base)
     free(base);
 }
 
-static const struct store_ops step_store_ops = {
-    .name = "simulated",
-    .get = net_get,
-    .put = net_put,
-    .remove = net_delete,
-    .list = net_list,
-    .change = net_change,
-    .get_file = net_get_file,
-    .put_file = net_put_file,
-    .close = net_close,
-};
+#define OPS_OF_BOTH                                                            \
+    .name = "simulated", .get = net_get, .put = net_put, .remove = net_delete, \
+    .list = net_list, .get_file = net_get_file, .put_file = net_put_file, .close = net_close
 
-static const struct store_ops net_store_ops = {
-    .name = "simulated",
-    .get = net_get,
-    .put = net_put,
-    .remove = net_delete,
-    .list = net_list,
-    .get_file = net_get_file,
-    .put_file = net_put_file,
-    .close = net_close,
-};
+static const struct store_ops net_store_ops = { OPS_OF_BOTH };
+
+/* Of a store with a lock of its own. */
+static const struct store_ops step_store_ops = { OPS_OF_BOTH, .change = net_change };
 
 struct store *net_store_open(struct net *net, struct node *node)
 {

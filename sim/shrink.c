@@ -31,25 +31,26 @@ static bool try_with(struct shrinker *shrinker, const struct run_options *candid
     return false;
 }
 
-static void try_fewer_nodes(struct shrinker *shrinker)
+static unsigned *nodes_of(struct run_options *options)
 {
-    struct run_options *best = &shrinker->best.options;
-    for (unsigned low = 1; low < best->nodes;) {
-        struct run_options candidate = *best;
-        candidate.nodes = low + (best->nodes - low) / 2;
-        if (!try_with(shrinker, &candidate))
-            low = candidate.nodes + 1;
-    }
+    return &options->nodes;
 }
 
-static void try_fewer_operations(struct shrinker *shrinker)
+static unsigned *operations_of(struct run_options *options)
 {
-    struct run_options *best = &shrinker->best.options;
-    for (unsigned low = 1; low < best->operations;) {
-        struct run_options candidate = *best;
-        candidate.operations = low + (best->operations - low) / 2;
+    return &options->operations;
+}
+
+/* Halves the way down to one. */
+static void try_fewer(struct shrinker *shrinker, unsigned *(*number_of)(struct run_options *))
+{
+    const unsigned *best = number_of(&shrinker->best.options);
+    for (unsigned low = 1; low < *best;) {
+        struct run_options candidate = shrinker->best.options;
+        unsigned number = low + (*best - low) / 2;
+        *number_of(&candidate) = number;
         if (!try_with(shrinker, &candidate))
-            low = candidate.operations + 1;
+            low = number + 1;
     }
 }
 
@@ -110,8 +111,8 @@ struct shrunk shrink(const struct run_options *options, const struct run_result 
     check(!result->ok);
     do {
         before = shrinker.best.options;
-        try_fewer_nodes(&shrinker);
-        try_fewer_operations(&shrinker);
+        try_fewer(&shrinker, nodes_of);
+        try_fewer(&shrinker, operations_of);
         try_fewer_kinds(&shrinker);
         try_fewer_faults(&shrinker);
     } while (!is_same(&before, &shrinker.best.options));

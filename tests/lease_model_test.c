@@ -2,6 +2,7 @@
  * of several clients, with lost replies and clocks that disagree, against a list of who may hold
  * what and who waits before whom. Also how long a change of a large table takes. */
 #include "base/prng.h"
+#include "base/sanitizer.h"
 #include "lease_kit.h"
 #include "test.h"
 
@@ -434,17 +435,7 @@ static void clients_walk_at_random(void **state)
 
 /* ---- How long a change takes --------------------------------------------------------- */
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
+#define SANITIZED (WITH_ASAN || WITH_TSAN)
 
 /* The bars of the project, which bench_lease holds as they are; what is asserted leaves room for
  * a slow or busy machine. A sanitizer is no machine to measure on. */

@@ -123,11 +123,10 @@ struct table_op {
     size_t mine_count;
 
     enum table_outcome outcome;
-    bool changed; /* the table must be written */
-    bool already; /* it had happened before: by the attempt of `granted_by` */
-    bool in_line; /* acquire: it stood in line before */
-    bool
-        needs_time; /* refused, and written all the same: the answer will tell the store's time */
+    bool changed;     /* the table must be written */
+    bool already;     /* it had happened before: by the attempt of `granted_by` */
+    bool in_line;     /* acquire: it stood in line before */
+    bool needs_time;  /* refused, and written all the same: that tells the store's time */
     uint64_t granted; /* the token */
     struct view granted_by;
     struct store_time expires; /* of what was granted or renewed */

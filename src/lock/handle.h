@@ -49,6 +49,10 @@ enum hf_status lock_new_at(struct hf_client *client, struct place *place,
 /* Notes that it was granted or renewed; with the keeper's mutex held. */
 void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
 
+/* Holds what a request was granted or has renewed, and keeps it. False: its time is over already,
+ * and the handle is idle. */
+bool lock_take_up(struct hf_lock *lock, const struct request *request);
+
 /* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex
  * held. */
 void lock_gone_locked(struct hf_lock *lock, enum hf_status how);

@@ -274,23 +274,9 @@ static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_nam
     *error = request.op.error;
     if (status != HF_OK)
         return status;
-    struct validity validity = request_validity(&request);
-    env_mutex_lock(&lock->client->keeper.mutex);
-    lock->token = name->token;
-    lock->ttl = request.ttl;
-    lock->state = LOCK_HELD;
-    lock->depth = 1;
-    lock->gone = HF_OK;
-    lock->tell_gone = false; /* of a try before */
-    lock_renewed_locked(lock, &validity);
-    status = lock_check_locked(lock);
-    if (status == HF_OK)
-        keeper_add_locked(lock->client, lock);
-    else
-        lock->state = LOCK_IDLE;
-    env_mutex_unlock(&lock->client->keeper.mutex);
-    return status == HF_OK ? HF_OK
-                           : error_set(error, HF_EXPIRED, "the answer came too late to use it");
+    if (lock_take_up(lock, &request))
+        return HF_OK;
+    return error_set(error, HF_EXPIRED, "the answer came too late to use it");
 }
 
 /* A renewal whose answer was lost counts from when it was sent; then it is renewed once more. */

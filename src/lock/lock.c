@@ -177,8 +177,7 @@ static void give_back(struct hf_lock *lock)
     tie_up(place_share(lock->place), TABLE_CANCEL, view_of(lock->id), 0, VIEW(""), time);
 }
 
-static enum hf_status become_held(struct hf_lock *lock, const struct request *request,
-                                  struct hf_error *error)
+bool lock_take_up(struct hf_lock *lock, const struct request *request)
 {
     struct keeper *keeper = &lock->client->keeper;
     struct validity validity = request_validity(request);
@@ -196,7 +195,13 @@ static enum hf_status become_held(struct hf_lock *lock, const struct request *re
     else
         lock->state = LOCK_IDLE;
     env_mutex_unlock(&keeper->mutex);
-    if (valid)
+    return valid;
+}
+
+static enum hf_status become_held(struct hf_lock *lock, const struct request *request,
+                                  struct hf_error *error)
+{
+    if (lock_take_up(lock, request))
         return error_clear(error);
     give_back(lock);
     return error_set(error, HF_LOST, "it was granted too late to be of use, and is given back");
