@@ -744,6 +744,16 @@ def hold_deploy(s):
     s.run("write", "state.csv", "report.csv")
 
 
+EXAMPLE_FILES = {
+    "report.csv": b"day,visits\nmonday,17\n",
+    "older.csv": b"day,visits\nfriday,12\nsunday,9\n",
+    "events-1.ndjson": b'{"id":"a","updated":"2026-02-06T10:00:00Z"}\n',
+    "events-2.ndjson": b'{"id":"a","updated":"2026-02-06T12:00:00+01:00"}\n',
+    "part-1.usv": b"a\x1fx\x1f1770000000\n",
+    "part-2.usv": b"b\x1fy\x1f1770000001\na\x1fz\x1f1770000002\n",
+}
+
+
 @it("every example works as it stands")
 def _(s):
     table = s.table()
@@ -753,7 +763,8 @@ def _(s):
         true(examples, f"{name} has examples")
         fresh = Scratch(None)
         for example in examples:
-            fresh.write("report.csv", b"day,visits\nmonday,17\n")
+            for file, data in EXAMPLE_FILES.items():
+                fresh.write(file, data)
             fresh.run("store", "put", "-q", "reports/old.csv", "report.csv")
             fresh.env["ETAG"] = fresh.out("store", "put", "reports/today.csv",
                                           "report.csv").decode().strip()

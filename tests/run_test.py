@@ -492,7 +492,10 @@ def trial_of(kind, count, at_once):
 
 
 def main(arguments):
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
+    # Ignored where the tests run under nohup, or in the background of a shell.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments:
         TESTS.clear()
         for kind in run_trials.KINDS:

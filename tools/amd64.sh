@@ -16,7 +16,7 @@ sh tools/setup.sh cross
 
 root=$PWD/build-amd64/root
 packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
-	libcurl4-openssl-dev libexpat1-dev libcmocka-dev"
+	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libcmocka-dev"
 
 # A package system with nothing in it, so that apt fetches all that the packages need.
 fetch_packages() {

@@ -5,6 +5,22 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
+
+# What some are measured beside comes as npm packages, pinned by a lock file, and is written down
+# when it is there. Where it cannot be had, they say so and go on without it.
+install_npm_peers() {
+	peers=bench/peers
+	stamp=$peers/node_modules/.holdfast-lock
+	cmp -s "$peers/package-lock.json" "$stamp" && return
+	echo "bench: npm ci in $peers"
+	if ! npm ci --prefix "$peers" --no-audit --no-fund --loglevel=error; then
+		rm -rf "$peers/node_modules"
+		return
+	fi
+	cp "$peers/package-lock.json" "$stamp"
+}
+
+install_npm_peers
 sh tools/machine
 failed=
 found=

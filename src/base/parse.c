@@ -1,6 +1,7 @@
 #include "base/parse.h"
 
 #include "base/check.h"
+#include "base/instant.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -187,126 +188,17 @@ const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX])
 
 /* ---- Times --------------------------------------------------------------------------- */
 
-/* Days since 1970-01-01 of a date of the Gregorian calendar, by counting from 0000-03-01, where
- * leap days come last in their year. */
-static int64_t days_of_date(int64_t year, int64_t month, int64_t day)
-{
-    year -= month <= 2;
-    int64_t era = year / 400;
-    int64_t year_of_era = year - era * 400;
-    int64_t month_from_march = (month + 9) % 12;
-    int64_t day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    return era * 146097 + day_of_era - 719468;
-}
-
-static void date_of_days(int64_t days, int64_t *ret_year, int64_t *ret_month, int64_t *ret_day)
-{
-    days += 719468;
-    int64_t era = days / 146097;
-    int64_t day_of_era = days - era * 146097;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year =
-        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month_from_march = (5 * day_of_year + 2) / 153;
-    *ret_day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    *ret_month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
-    *ret_year = year_of_era + era * 400 + (*ret_month <= 2);
-}
-
-static int days_in_month(int64_t year, int64_t month)
-{
-    static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return month == 2 && leap ? 29 : days[month - 1];
-}
-
-/* Takes exactly `digits` digits, then `behind` unless that is 0. */
-static bool take_fixed(struct view *text, size_t digits, char behind, int64_t *ret_value)
-{
-    size_t used = digits + (behind != 0);
-    if (text->size < used || (behind && text->data[digits] != behind))
-        return false;
-    int64_t value = 0;
-    for (size_t i = 0; i < digits; i++) {
-        if (!is_digit(text->data[i]))
-            return false;
-        value = value * 10 + (text->data[i] - '0');
-    }
-    *text = view_from(*text, used);
-    *ret_value = value;
-    return true;
-}
-
-/* Takes ".250" off *text, if it is there, as microseconds. */
-static bool take_fraction(struct view *text, int64_t *ret_us)
-{
-    *ret_us = 0;
-    if (text->size == 0 || text->data[0] != '.')
-        return true;
-    size_t used = 1;
-    int64_t unit_us = 100000;
-    for (; used < text->size && is_digit(text->data[used]); used++, unit_us /= 10)
-        *ret_us += (text->data[used] - '0') * unit_us;
-    *text = view_from(*text, used);
-    return used > 1;
-}
-
-/* Takes "Z" or "+01:00" off *text, as seconds east of UTC. */
-static bool take_zone(struct view *text, int64_t *ret_seconds)
-{
-    if (text->size == 0)
-        return false;
-    char sign = text->data[0];
-    *text = view_from(*text, 1);
-    *ret_seconds = 0;
-    if (sign == 'Z' || sign == 'z')
-        return true;
-    int64_t hours, minutes;
-    if ((sign != '+' && sign != '-') || !take_fixed(text, 2, ':', &hours) ||
-        !take_fixed(text, 2, 0, &minutes) || hours > 23 || minutes > 59)
-        return false;
-    *ret_seconds = (hours * 3600 + minutes * 60) * (sign == '-' ? -1 : 1);
-    return true;
-}
-
-static bool take_date_and_time(struct view *text, int64_t *ret_seconds)
-{
-    int64_t year, month, day, hour, minute, second;
-    if (!take_fixed(text, 4, '-', &year) || !take_fixed(text, 2, '-', &month) ||
-        !take_fixed(text, 2, 0, &day) || text->size == 0)
-        return false;
-    char between = text->data[0];
-    *text = view_from(*text, 1);
-    if ((between != 'T' && between != 't' && between != ' ') ||
-        !take_fixed(text, 2, ':', &hour) || !take_fixed(text, 2, ':', &minute) ||
-        !take_fixed(text, 2, 0, &second))
-        return false;
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) ||
-        hour > 23 || minute > 59 || second > 60)
-        return false;
-    if (second == 60)
-        second = 59;
-    *ret_seconds = days_of_date(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-    return true;
-}
-
 enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct hf_error *error)
 {
-    struct view rest = text;
-    int64_t seconds, fraction_us, zone_seconds;
-    if (!take_date_and_time(&rest, &seconds) || !take_fraction(&rest, &fraction_us) ||
-        !take_zone(&rest, &zone_seconds) || rest.size != 0)
+    struct instant instant;
+    if (!instant_parse_any_year(text, &instant))
         return error_set(error, HF_INVALID,
                          "'%.*s' is not a time; write it like 2026-02-06T10:00:00Z",
                          VIEW_ARGS(view_first(text, 60)));
-    /* A zone may carry a date of year 1 or 9999 beyond what time_text can print. */
-    seconds -= zone_seconds;
-    if (seconds < days_of_date(1, 1, 1) * 86400 || seconds >= days_of_date(10000, 1, 1) * 86400)
+    if (instant.s < INSTANT_S_MIN || instant.s > INSTANT_S_MAX)
         return error_set(error, HF_INVALID, "'%.*s' is, in UTC, outside the years 1 to 9999",
                          VIEW_ARGS(view_first(text, 60)));
-    ret_time->us = seconds * 1000000 + fraction_us;
+    ret_time->us = instant.s * 1000000 + (int64_t)(instant.atto / UINT64_C(1000000000000));
     return HF_OK;
 }
 
@@ -324,15 +216,14 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
     int64_t ms = time.us / 1000 - (time.us % 1000 < 0);
     int64_t days = ms / 86400000 - (ms % 86400000 < 0);
     int64_t ms_of_day = ms - days * 86400000;
-    int64_t year, month, day;
-    if (days < days_of_date(1, 1, 1) || days > days_of_date(9999, 12, 31)) {
+    if (days * 86400 < INSTANT_S_MIN || days * 86400 > INSTANT_S_MAX) {
         snprintf(text, TIME_TEXT_MAX, "(out of range)");
         return text;
     }
-    date_of_days(days, &year, &month, &day);
-    char *at = put_digits(text, year, 4, '-');
-    at = put_digits(at, month, 2, '-');
-    at = put_digits(at, day, 2, 'T');
+    struct date date = date_of_days(days);
+    char *at = put_digits(text, date.year, 4, '-');
+    at = put_digits(at, date.month, 2, '-');
+    at = put_digits(at, date.day, 2, 'T');
     at = put_digits(at, ms_of_day / 3600000, 2, ':');
     at = put_digits(at, ms_of_day / 60000 % 60, 2, ':');
     at = put_digits(at, ms_of_day / 1000 % 60, 2, '.');

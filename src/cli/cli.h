@@ -26,6 +26,7 @@ struct option_spec {
     char letter;      /* the short form, or 0 */
     enum option_type type;
     int choice;        /* options of one command with the same number exclude each other */
+    bool needed;       /* the command does nothing without it */
     const char *value; /* what its value is called; NULL for a flag */
     enum completion completion;
     const char *summary;
@@ -48,16 +49,17 @@ struct argument_spec {
     const char *summary;
 };
 
-/* A line that works as it stands in a folder with a file `report.csv`, on a store with objects
- * `reports/today.csv` and `reports/old.csv` ($ETAG is that of the first), and under the lock
- * `deploy`, which is held ($HOLDFAST_LEASE), a fenced one, `state.csv`. A test runs them all. */
+/* A line that works as it stands in a folder with the files `report.csv` and `older.csv` and two
+ * each of `events-*.ndjson` and `part-*.usv`, on a store with objects `reports/today.csv` and
+ * `reports/old.csv` ($ETAG is that of the first), and under the lock `deploy`, which is held
+ * ($HOLDFAST_LEASE), a fenced one, `state.csv`. A test runs them all. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
 };
 
 #define ARGUMENTS_MAX 4
-#define OPTIONS_MAX   12
+#define OPTIONS_MAX   16
 #define DETAILS_MAX   8
 #define EXAMPLES_MAX  6
 
@@ -101,6 +103,7 @@ extern const struct command basic_commands[];
 extern const struct command store_commands[];
 extern const struct command run_commands[];
 extern const struct command lock_commands[];
+extern const struct command merge_commands[];
 
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);

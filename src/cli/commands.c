@@ -6,6 +6,7 @@ const struct command_group command_groups[] = {
     { "Locks", run_commands },
     { "Locks by hand", lock_commands },
     { "Objects", store_commands },
+    { "Merging", merge_commands },
     { "About holdfast", basic_commands },
     { NULL, NULL },
 };

@@ -37,7 +37,7 @@ static void append_options(struct buffer *to, const struct option_spec *options)
             first = first && (!o->choice || before->choice != o->choice);
         if (!first)
             continue;
-        buffer_append(to, VIEW(" ["));
+        buffer_append(to, o->needed ? VIEW(" ") : VIEW(" ["));
         append_option(to, o);
         for (const struct option_spec *more = o + 1; o->choice && more->name; more++) {
             if (more->choice != o->choice)
@@ -45,7 +45,8 @@ static void append_options(struct buffer *to, const struct option_spec *options)
             buffer_append(to, VIEW(" | "));
             append_option(to, more);
         }
-        buffer_append_byte(to, ']');
+        if (!o->needed)
+            buffer_append_byte(to, ']');
     }
 }
 
@@ -247,9 +248,10 @@ static json_t *options_as_json(const struct option_spec *options)
     json_t *list = json_array();
     for (const struct option_spec *o = options; list && o->name; o++) {
         char letter[2] = { o->letter, '\0' };
-        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:s}", "name", o->name,
-                                              "letter", o->letter ? letter : NULL, "value",
-                                              o->value, "summary", o->summary));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s?, s:s?, s:b, s:s}", "name", o->name,
+                                        "letter", o->letter ? letter : NULL, "value", o->value,
+                                        "needed", o->needed, "summary", o->summary));
     }
     return list;
 }

@@ -241,6 +241,17 @@ static enum hf_status check_choices(struct cli *cli)
     return HF_OK;
 }
 
+static enum hf_status check_needed(struct cli *cli)
+{
+    const struct option_spec *options = cli->command->options;
+    for (size_t i = 0; options[i].name; i++)
+        if (options[i].needed && !cli->values[i].given)
+            return error_set(&cli->error, HF_INVALID,
+                             "--%s %s is missing; --help shows how it is used", options[i].name,
+                             options[i].value);
+    return HF_OK;
+}
+
 static enum hf_status check_arguments(struct cli *cli)
 {
     const struct argument_spec *spec = cli->command->arguments;
@@ -329,5 +340,7 @@ enum hf_status cli_parse(struct cli *cli, int argc, char **argv)
     if (!cli->command)
         return cli->word_count > 0 ? check_group(cli) : HF_OK;
     status = check_choices(cli);
+    if (status == HF_OK)
+        status = check_needed(cli);
     return status == HF_OK ? check_arguments(cli) : status;
 }

@@ -82,9 +82,11 @@ static int append_json(const char *bytes, size_t size, void *out)
     return 0;
 }
 
+/* Fractions, which are spans of time, without the digits that only a double has: 0.3. */
 void output_json(struct output *out, json_t *value)
 {
-    if (!value || json_dump_callback(value, append_json, out, JSON_COMPACT) != 0)
+    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(12);
+    if (!value || json_dump_callback(value, append_json, out, flags) != 0)
         out->pending.failed = true;
     json_decref(value);
     output_text(out, "\n");

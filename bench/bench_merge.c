@@ -1,0 +1,348 @@
+/* bench_merge.c: what `holdfast merge` must show beside what people use today.
+ *
+ *   sorted    5,000,000 records in 64 sorted USV files, latest wins: beside sort -m and mawk,
+ *             DuckDB, and wc -l, which only reads; with one thread and with two
+ *   unsorted  the same records shuffled: beside sort and mawk, in the same memory, which a limit
+ *             of the kernel holds it to; and in a tenth of the input's size
+ *   ndjson    641 MB in sorted files, beside DuckDB
+ *   csv       502 MB in sorted files, all fields quoted
+ *   others    for information: a dict of Python, an upsert into SQLite, zstd; a tenth of the data
+ *
+ * Every program runs as anybody would run it. Time counts until the output is on disk, for all of
+ * them; inputs are in memory. Every output is compared, byte for byte, with what is known to be
+ * right because the data was made that way. */
+#include "bench.h"
+#include "merge_data.h"
+#include "place.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RECORDS     5000000
+#define ROUNDS_SLOW 3
+
+/* ---- Programs ------------------------------------------------------------------------ */
+
+/* Command lines of a shell in the folder of the data: from in/ to out. */
+#define MERGE_USV "exec \"$HOLDFAST\" merge --quiet --format usv --key 1 --time 3 -o out"
+
+/* As an expert would: bytes compared as bytes, all files merged in one pass where it says so, the
+ * fastest awk; what must spill does so beside the output, as ours does. */
+#define SORT "TMPDIR=. LC_ALL=C sort -t \"$US\" -k 1,1 -k 3,3"
+#define LATEST                                                        \
+    " | LC_ALL=C mawk -F \"$US\" '$1 != key && NR > 1 { print line }" \
+    " { key = $1; line = $0 } END { if (NR) print line }' >out && sync out"
+
+#define DUCKDB(format) "node \"$PEERS/duckdb.mjs\" " format " out 'in/*' && sync out"
+#define PYTHON(way)    "TMPDIR=. python3 \"$PEERS/latest.py\" " way " out in/* && sync out"
+
+struct contender {
+    const char *name;
+    const char *command;
+    size_t rounds; /* at most; 0: all */
+    bool writes_nothing;
+    struct series ms, cpu_ms, rss_mib;
+};
+
+static void set_path(const char *name, const char *folder, const char *file)
+{
+    char path[2 * PATH_MAX], found[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    if (!realpath(path, found))
+        bench_die("%s: %s", path, strerror(errno));
+    setenv(name, found, 1);
+}
+
+/* What the command lines refer to. */
+static void set_environment(void)
+{
+    char self[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (size < 0)
+        bench_die("/proc/self/exe: %s", strerror(errno));
+    self[size] = '\0';
+    set_path("HOLDFAST", dirname(self), "../src/cli/holdfast");
+    set_path("PEERS", ".", "bench/peers");
+    setenv("US", "\x1f", 1);
+}
+
+static double ms_of(struct timeval time)
+{
+    return 1e3 * (double)time.tv_sec + (double)time.tv_usec / 1e3;
+}
+
+static pid_t start_command(const char *command, const char *folder)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        if (chdir(folder) == 0)
+            execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void run_command(const char *command, const struct merge_data *data)
+{
+    int status;
+    pid_t pid = start_command(command, data->folder);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        bench_die("failed: %s", command);
+}
+
+/* It is when it loads: its packages are for some machines only. */
+static bool has_duckdb(void)
+{
+    int status;
+    pid_t pid = start_command("exec node -e 'import(\"@duckdb/node-api\")' 2>/dev/null",
+                              getenv("PEERS"));
+    bool has = waitpid(pid, &status, 0) == pid && status == 0;
+    if (!has)
+        fputs("  DuckDB is not installed (tools/bench.sh does that): not measured\n", stderr);
+    return has;
+}
+
+static void run_once(struct contender *contender, const struct merge_data *data)
+{
+    int status;
+    struct rusage usage;
+    double start = now_s();
+    pid_t pid = start_command(contender->command, data->folder);
+    if (wait4(pid, &status, 0, &usage) != pid || status != 0)
+        bench_die("failed: %s", contender->command);
+    series_add(&contender->ms, 1e3 * (now_s() - start));
+    series_add(&contender->cpu_ms, ms_of(usage.ru_utime) + ms_of(usage.ru_stime));
+    series_add(&contender->rss_mib, (double)usage.ru_maxrss / 1024);
+    if (!contender->writes_nothing)
+        run_command("if [ -e out.zst ]; then zstd -q -d --rm out.zst; fi;"
+                    " cmp out expected && rm out",
+                    data);
+}
+
+static size_t rounds_of(const struct contender *contender, size_t rounds)
+{
+    return contender->rounds && contender->rounds < rounds ? contender->rounds : rounds;
+}
+
+/* All in turn, round by round, so that what else the machine does is shared by all. A contender
+ * without a command does not take part. */
+static void run_rounds(struct bench *bench, struct contender *contenders, size_t count,
+                       const struct merge_data *data)
+{
+    for (size_t round = 0; round < bench->rounds; round++)
+        for (size_t i = 0; i < count; i++)
+            if (contenders[i].command && round < rounds_of(&contenders[i], bench->rounds))
+                run_once(&contenders[i], data);
+}
+
+/* ---- Figures ------------------------------------------------------------------------- */
+
+static void print_times(struct bench *bench, const struct contender *contenders, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (contenders[i].command)
+            bench_figure(bench, contenders[i].name, "ms", &contenders[i].ms);
+}
+
+/* How many times as fast ours is, in wall time. */
+static void bar_faster(struct bench *bench, const char *name, const struct contender *ours,
+                       const struct contender *theirs, double bar)
+{
+    if (theirs->command)
+        bench_ratio(bench, name, &theirs->ms, &ours->ms, bar);
+}
+
+/* The most of all rounds. */
+static void bar_memory(struct bench *bench, const char *name, const struct contender *ours,
+                       double bar_mib)
+{
+    bench_bar(bench, name, "MiB", series_most(&ours->rss_mib), bar_mib, /* at_most */ true);
+}
+
+static void bar_cpu(struct bench *bench, const char *name, const struct contender *ours,
+                    const struct contender *theirs, double bar)
+{
+    struct series ratios = { .count = 0 };
+    for (size_t i = 0; i < ours->cpu_ms.count; i++)
+        series_add(&ratios, ours->cpu_ms.values[i] / theirs->cpu_ms.values[i]);
+    bench_bar(bench, name, "x", series_median(&ratios), bar, /* at_most */ true);
+}
+
+/* Megabytes of input a second. */
+static struct series rates_of(const struct contender *contender, const struct merge_data *data)
+{
+    struct series rates = { .count = 0 };
+    for (size_t i = 0; i < contender->ms.count; i++)
+        series_add(&rates, (double)data->bytes / 1e3 / contender->ms.values[i]);
+    return rates;
+}
+
+static void make_data(struct bench *bench, struct merge_data *data, enum data_format format,
+                      uint64_t records, bool shuffled)
+{
+    set_environment();
+    data_make(data, format, records, shuffled);
+    if (!bench->json)
+        printf("  %" PRIu64 " %s records in %d files, %.1f MB\n", records,
+               shuffled ? "shuffled" : "sorted", DATA_FILES, (double)data->bytes / 1e6);
+}
+
+/* ---- Parts --------------------------------------------------------------------------- */
+
+static void bench_sorted(struct bench *bench)
+{
+    enum { OURS, ONE, TWO, WC, SORT_ONE_PASS, SORT_PLAIN, DUCK, COUNT };
+    struct contender c[COUNT] = {
+        [OURS] = { .name = "sorted: holdfast merge", .command = MERGE_USV " in/*" },
+        [ONE] = { .name = "sorted: holdfast merge --threads 1",
+                  .command = MERGE_USV " --threads 1 in/*" },
+        [TWO] = { .name = "sorted: holdfast merge --threads 2",
+                  .command = MERGE_USV " --threads 2 in/*" },
+        [WC] = { .name = "sorted: wc -l",
+                 .command = "wc -l in/* >/dev/null",
+                 .writes_nothing = true },
+        [SORT_ONE_PASS] = { .name = "sorted: sort -m --batch-size=64 + mawk",
+                            .command = SORT " -m --batch-size=64 in/*" LATEST },
+        [SORT_PLAIN] = { .name = "sorted: sort -m + mawk",
+                         .command = SORT " -m in/*" LATEST,
+                         .rounds = ROUNDS_SLOW },
+        [DUCK] = { .name = "sorted: DuckDB", .command = DUCKDB("usv"), .rounds = ROUNDS_SLOW },
+    };
+    struct merge_data data;
+    make_data(bench, &data, DATA_USV, RECORDS, /* shuffled */ false);
+    if (!has_duckdb())
+        c[DUCK].command = NULL;
+    run_rounds(bench, c, COUNT, &data);
+    print_times(bench, c, COUNT);
+    bench_figure(bench, "sorted: holdfast merge, CPU", "ms", &c[OURS].cpu_ms);
+    bench_figure(bench, "sorted: wc -l, CPU", "ms", &c[WC].cpu_ms);
+    bench_figure(bench, "sorted: holdfast merge --threads 2, memory", "MiB", &c[TWO].rss_mib);
+    bar_faster(bench, "sorted: beside sort -m + mawk", &c[OURS], &c[SORT_PLAIN], 5);
+    bar_faster(bench, "sorted: beside sort -m --batch-size=64 + mawk", &c[OURS],
+               &c[SORT_ONE_PASS], 5);
+    bar_faster(bench, "sorted: beside DuckDB", &c[OURS], &c[DUCK], 8);
+    bar_faster(bench, "sorted: two threads beside one", &c[TWO], &c[ONE], 1.5);
+    bar_cpu(bench, "sorted: CPU beside wc -l", &c[OURS], &c[WC], 4);
+    bar_memory(bench, "sorted: memory", &c[OURS], 16);
+    data_remove(&data);
+}
+
+/* The kernel refuses more than the setting, all data of the program and its libraries counted. */
+#define WITHIN(mib)      "ulimit -d $((" mib " * 1024)) && " MERGE_USV " --memory " mib "MiB in/*"
+#define SORT_WITHIN(mib) SORT " -S " mib "M --batch-size=64 in/*" LATEST
+
+static void bench_unsorted(struct bench *bench)
+{
+    enum { OURS, SORTED, OURS_SMALL, SORT_SMALL, COUNT };
+    struct contender c[COUNT] = {
+        [OURS] = { .name = "unsorted: holdfast merge --memory 64MiB",
+                   .command = WITHIN("64"),
+                   .rounds = ROUNDS_SLOW },
+        [SORTED] = { .name = "unsorted: sort -S 64M + mawk",
+                     .command = SORT_WITHIN("64"),
+                     .rounds = ROUNDS_SLOW },
+        [OURS_SMALL] = { .name = "unsorted: holdfast merge --memory 48MiB",
+                         .command = WITHIN("48"),
+                         .rounds = ROUNDS_SLOW },
+        [SORT_SMALL] = { .name = "unsorted: sort -S 48M + mawk",
+                         .command = SORT_WITHIN("48"),
+                         .rounds = ROUNDS_SLOW },
+    };
+    struct merge_data data;
+    make_data(bench, &data, DATA_USV, RECORDS, /* shuffled */ true);
+    run_rounds(bench, c, COUNT, &data);
+    print_times(bench, c, COUNT);
+    bench_figure(bench, "unsorted: sort -S 64M + mawk, memory", "MiB", &c[SORTED].rss_mib);
+    bar_faster(bench, "unsorted: beside sort + mawk in 64 MiB", &c[OURS], &c[SORTED], 2);
+    bar_faster(bench, "unsorted: beside sort + mawk in 48 MiB", &c[OURS_SMALL], &c[SORT_SMALL],
+               2);
+    bar_memory(bench, "unsorted: memory of 64 MiB", &c[OURS], 64);
+    bar_memory(bench, "unsorted: memory of 48 MiB", &c[OURS_SMALL], 48);
+    bench_bar(bench, "unsorted: input beside 48 MiB of memory", "x",
+              (double)data.bytes / (48 << 20), 10, /* at_most */ false);
+    data_remove(&data);
+}
+
+/* One of the two must hold: so fast, or so much faster than DuckDB. */
+static void bench_ndjson(struct bench *bench)
+{
+    enum { OURS, DUCK, COUNT };
+    struct contender c[COUNT] = {
+        [OURS] = { .name = "ndjson: holdfast merge",
+                   .command =
+                       "exec \"$HOLDFAST\" merge --quiet --format ndjson --key id --time at"
+                       " -o out in/*" },
+        [DUCK] = { .name = "ndjson: DuckDB",
+                   .command = DUCKDB("ndjson"),
+                   .rounds = ROUNDS_SLOW },
+    };
+    struct merge_data data;
+    make_data(bench, &data, DATA_NDJSON, RECORDS, /* shuffled */ false);
+    if (!has_duckdb())
+        c[DUCK].command = NULL;
+    run_rounds(bench, c, COUNT, &data);
+    print_times(bench, c, COUNT);
+    struct series rates = rates_of(&c[OURS], &data);
+    bench_figure(bench, "ndjson: input of holdfast merge", "MB/s", &rates);
+    if (series_median(&rates) >= 400 || !c[DUCK].command)
+        bench_bar(bench, "ndjson: input", "MB/s", series_median(&rates), 400,
+                  /* at_most */ false);
+    else
+        bar_faster(bench, "ndjson: beside DuckDB", &c[OURS], &c[DUCK], 3);
+    data_remove(&data);
+}
+
+static void bench_csv(struct bench *bench)
+{
+    struct contender ours = { .name = "csv: holdfast merge",
+                              .command =
+                                  "exec \"$HOLDFAST\" merge --quiet --format csv --key id"
+                                  " --time at -o out in/*" };
+    struct merge_data data;
+    make_data(bench, &data, DATA_CSV, RECORDS, /* shuffled */ false);
+    run_rounds(bench, &ours, 1, &data);
+    print_times(bench, &ours, 1);
+    struct series rates = rates_of(&ours, &data);
+    bench_figure(bench, "csv: input of holdfast merge", "MB/s", &rates);
+    bench_bar(bench, "csv: input", "MB/s", series_median(&rates), 300, /* at_most */ false);
+    data_remove(&data);
+}
+
+static void bench_others(struct bench *bench)
+{
+    struct contender c[] = {
+        { .name = "others: holdfast merge", .command = MERGE_USV " in/*" },
+        { .name = "others: holdfast merge, zstd to zstd", .command = MERGE_USV ".zst zstd/*" },
+        { .name = "others: sort -m + mawk", .command = SORT " -m --batch-size=64 in/*" LATEST },
+        { .name = "others: dict of Python", .command = PYTHON("dict"), .rounds = 1 },
+        { .name = "others: upsert into SQLite", .command = PYTHON("sqlite"), .rounds = 1 },
+    };
+    struct merge_data data;
+    make_data(bench, &data, DATA_USV, RECORDS / 10, /* shuffled */ false);
+    run_command("mkdir zstd && zstd -q in/* --output-dir-flat zstd", &data);
+    run_rounds(bench, c, sizeof c / sizeof c[0], &data);
+    print_times(bench, c, sizeof c / sizeof c[0]);
+    data_remove(&data);
+}
+
+static const struct bench_part parts[] = {
+    { "sorted", bench_sorted }, { "unsorted", bench_unsorted }, { "ndjson", bench_ndjson },
+    { "csv", bench_csv },       { "others", bench_others },     { NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+    struct bench bench = { .rounds = 5, .seconds = 1 };
+    return bench_main(&bench, parts, argc, argv);
+}

@@ -1,0 +1,157 @@
+/* fuzz_merge_csv.c: any bytes as CSV or TSV, held against a reader that takes them one by one. */
+#include "base/check.h"
+#include "fuzz.h"
+#include "merge_cut.h"
+
+/* ---- What stands between rows -------------------------------------------------------- */
+
+static bool is_end(struct view bytes)
+{
+    return view_equal(bytes, VIEW("\n")) || view_equal(bytes, VIEW("\r\n"));
+}
+
+static bool ends_only(struct view gap, bool row_before, bool at_end)
+{
+    bool any = gap.size > 0;
+    while (gap.size > 0) {
+        size_t size = gap.data[0] == '\r' ? 2 : 1;
+        if (!is_end(view_first(gap, size)))
+            return false;
+        gap = view_from(gap, size);
+    }
+    return any || !row_before || at_end;
+}
+
+/* ---- The slow reader ----------------------------------------------------------------- */
+
+struct reading {
+    size_t fields;
+    bool bad;
+    char value[CUT_ROWS_MAX]; /* of the field that was asked for */
+    size_t value_size;
+};
+
+static void read_byte(struct reading *reading, size_t wanted, char byte)
+{
+    if (reading->fields == wanted)
+        reading->value[reading->value_size++] = byte;
+}
+
+/* Returns where the quoted field that begins at `at` is closed, behind the quote. */
+static size_t read_quoted(struct reading *reading, struct view record, size_t at, size_t wanted)
+{
+    for (at++; at < record.size; at++) {
+        if (record.data[at] == '"' && (at + 1 == record.size || record.data[at + 1] != '"'))
+            return at + 1;
+        at += record.data[at] == '"';
+        read_byte(reading, wanted, record.data[at]);
+    }
+    reading->bad = true;
+    return at;
+}
+
+static void read_record(struct view record, char separator, size_t wanted,
+                        struct reading *ret_reading)
+{
+    size_t at = 0;
+    *ret_reading = (struct reading){ 0 };
+    for (;; at++) {
+        ret_reading->fields++;
+        bool quoted = at < record.size && record.data[at] == '"';
+        if (quoted)
+            at = read_quoted(ret_reading, record, at, wanted);
+        for (; at < record.size && record.data[at] != separator; at++) {
+            check(record.data[at] != '\n');
+            ret_reading->bad = ret_reading->bad || quoted || record.data[at] == '"';
+            read_byte(ret_reading, wanted, record.data[at]);
+        }
+        if (at == record.size)
+            break;
+    }
+}
+
+static void row_holds(const struct cut_setup *setup, struct view record,
+                      const struct kept_row *row)
+{
+    static struct reading reading;
+    struct instant instant;
+    read_record(record, setup->separator, setup->key.number, &reading);
+    struct view key = { reading.value, reading.value_size };
+    check((row->fault == ROW_QUOTES) == reading.bad);
+    if (reading.bad)
+        return;
+    bool columns = setup->columns == 0 || reading.fields == setup->columns;
+    bool has_key = reading.fields >= setup->key.number;
+    bool has_time = !setup->time.asked || reading.fields >= setup->time.number;
+    check((row->fault == ROW_COLUMNS) == !columns);
+    check((row->fault == ROW_NO_KEY) == (columns && !has_key));
+    check((row->fault == ROW_NO_TIME) == (columns && has_key && !has_time));
+    if (row->fault == ROW_NONE)
+        check(view_equal(row->key, key));
+    if (!setup->time.asked || !columns || !has_key || !has_time)
+        return;
+    read_record(record, setup->separator, setup->time.number, &reading);
+    struct view time = { reading.value, reading.value_size };
+    check((row->fault == ROW_BAD_TIME) == !instant_parse(time, &instant));
+    if (row->fault == ROW_NONE)
+        check(instant_compare(instant, row->time) == 0);
+}
+
+/* ---- Headers ------------------------------------------------------------------------- */
+
+static void header_resolves(struct cutter *cutter, struct view header)
+{
+    static struct reading reading;
+    struct hf_error error = { .why = "" };
+    size_t wanted = cutter->key.number;
+    read_record(header, cutter->separator, wanted, &reading);
+    enum hf_status status = format_csv.resolve(cutter, header, &error);
+    check(status == HF_INVALID ? error.why[0] != '\0' : status == HF_OK);
+    check((status == HF_OK) == (!reading.bad && wanted <= reading.fields));
+    if (status != HF_OK)
+        return;
+    check(cutter->columns == reading.fields);
+    cutter->key = (struct field){ true, 0, { reading.value, reading.value_size } };
+    status = format_csv.resolve(cutter, header, &error);
+    check(status == HF_INVALID ? strstr(error.why, "number") != NULL
+                               : cutter->key.number == wanted);
+}
+
+/* The more bytes it has, the more it knows; but once it has found the header it stays that. */
+static void header_holds(const struct cut_setup *setup, struct view input, size_t step)
+{
+    struct cutter cutter = { .separator = setup->separator, .key = setup->key };
+    struct view header, part;
+    size_t size = format_csv.header(&cutter, input, true, &header);
+    check(size <= input.size && (size > 0 || input.size == 0));
+    for (size_t offered = 0; offered < input.size; offered += 1 + step) {
+        size_t found = format_csv.header(&cutter, view_first(input, offered), false, &part);
+        check(found == 0 || (found == size && view_equal(part, header)));
+        check(found == size || offered <= size);
+    }
+    check(header.data ? header.size > 0 : header.size == 0);
+    if (header.data)
+        header_resolves(&cutter, header);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    struct view input =
+        view_first((struct view){ (const char *)data + 2, size - 2 }, CUT_ROWS_MAX);
+    struct cut_setup setup = { .format = &format_csv,
+                               .separator = data[0] & 0x40 ? '\t' : ',',
+                               .key = { true, 1 + (data[0] & 3), VIEW("") },
+                               .columns = data[0] & 0x20 ? 3 : 0,
+                               .gap_is_fine = ends_only,
+                               .is_end = is_end };
+    if (data[0] & 4)
+        setup.time = (struct field){ true, 1 + (data[0] >> 3 & 3), VIEW("") };
+    const struct cut_rows *all = cut_holds(&setup, input, data[1]);
+    for (size_t i = 0; i < all->count; i++)
+        row_holds(&setup, (struct view){ input.data + all->rows[i].at, all->rows[i].size },
+                  &all->rows[i]);
+    header_holds(&setup, input, data[1]);
+    return 0;
+}

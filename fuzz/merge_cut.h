@@ -1,0 +1,42 @@
+/* merge_cut.h: what holds for the cutter of every record format, whatever the bytes. */
+#ifndef FUZZ_MERGE_CUT_H
+#define FUZZ_MERGE_CUT_H
+
+#include "merge/format.h"
+
+#define CUT_ROWS_MAX 4096 /* an input is cut to as many bytes */
+
+struct cut_setup {
+    const struct format *format;
+    char separator;
+    struct field key;
+    struct field time;
+    size_t columns;
+    /* Whether these bytes may stand between two rows, or before the first, or behind the last:
+     * the end of the row before them, and empty lines. */
+    bool (*gap_is_fine)(struct view gap, bool row_before, bool at_end);
+    /* Whether these bytes are the end of one record. */
+    bool (*is_end)(struct view bytes);
+};
+
+struct kept_row {
+    size_t at;
+    size_t size;
+    enum row_fault fault;
+    struct view key; /* in cut_rows.keys */
+    struct instant time;
+};
+
+struct cut_rows {
+    size_t count;
+    struct kept_row rows[CUT_ROWS_MAX];
+    char keys[16 * CUT_ROWS_MAX];
+    size_t keys_used;
+};
+
+/* Cuts the bytes as a whole and in pieces of 1 + `step` bytes, with different bytes behind them
+ * and with room for few rows: it gives the same rows, each byte is in one row or in a gap, and
+ * skip ends where a row does. The rows are static, until the next call. */
+const struct cut_rows *cut_holds(const struct cut_setup *setup, struct view input, size_t step);
+
+#endif

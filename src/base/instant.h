@@ -1,0 +1,57 @@
+/* instant.h: times as data has them: any zone, any precision, compared exactly. */
+#ifndef BASE_INSTANT_H
+#define BASE_INSTANT_H
+
+#include "base/view.h"
+
+#include <stdint.h>
+
+/* Seconds since 1970 in UTC, rounded down, and what is left of the second in 10^-18 s. */
+struct instant {
+    int64_t s;
+    uint64_t atto;
+};
+
+/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06 11:00:00.25+01:00"; t and z may be small, and a
+ * blank may stand for the T. A leap second counts as the second before it. Years 0001 to 9999 in
+ * UTC. Fractions past 18 digits are cut. False for anything else. */
+bool instant_parse_rfc3339(struct view text, struct instant *ret_instant);
+
+/* The first and the last second of those years. */
+#define INSTANT_S_MIN INT64_C(-62135596800)
+#define INSTANT_S_MAX INT64_C(253402300799)
+
+/* The same, but a zone may carry it beyond those years. */
+bool instant_parse_any_year(struct view text, struct instant *ret_instant);
+
+/* A number since 1970: below 10^11 in seconds, below 10^14 in milliseconds, below 10^17 in
+ * microseconds, above in nanoseconds, up to what an int64_t holds; a minus sign in front is fine,
+ * and so is a fraction ("1700000000.25"), cut past 18 digits and past 10^-18 s. No exponent, no
+ * blanks, no plus. */
+bool instant_parse_epoch(struct view text, struct instant *ret_instant);
+
+/* Either of the two. */
+bool instant_parse(struct view text, struct instant *ret_instant);
+
+/* <0, 0, >0. */
+static inline int instant_compare(struct instant a, struct instant b)
+{
+    if (a.s != b.s)
+        return a.s < b.s ? -1 : 1;
+    return a.atto < b.atto ? -1 : a.atto > b.atto;
+}
+
+/* Sixteen bytes that are ordered as the instants are. */
+#define INSTANT_BYTES 16
+void instant_bytes(struct instant instant, char bytes[INSTANT_BYTES]);
+
+/* A day of the Gregorian calendar, from 0001-01-01 on, and its number counted from 1970-01-01. */
+struct date {
+    uint32_t year;
+    uint32_t month;
+    uint32_t day;
+};
+int64_t days_of_date(struct date date);
+struct date date_of_days(int64_t days);
+
+#endif

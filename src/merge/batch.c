@@ -1,0 +1,49 @@
+/* batch.c: room for one block of an input and its rows. */
+#include "merge/batch.h"
+
+#include "base/limits.h"
+
+#include <stdlib.h>
+
+/* Rows take as much as the block; shorter records fill the rows before the block,
+ * and what is left of the block is cut again. */
+#define BLOCK_BYTES_PER_ROW 64
+#define ROWS_MIN            64
+
+const char *row_fault_text(enum row_fault fault)
+{
+#define ROW_FAULT_TEXT_(name, text) [ROW_##name] = (text),
+    static const char *const texts[] = { ROW_FAULT_TABLE(ROW_FAULT_TEXT_) };
+#undef ROW_FAULT_TEXT_
+    return texts[fault];
+}
+
+bool batch_init(struct batch *batch, size_t capacity)
+{
+    size_t rows = capacity / BLOCK_BYTES_PER_ROW;
+    if (rows < ROWS_MIN)
+        rows = ROWS_MIN;
+    *batch = (struct batch){
+        .capacity = capacity,
+        .row_capacity = rows,
+        .keys = BUFFER_INIT(UINT32_MAX),
+    };
+    batch->block = malloc(capacity + BLOCK_SLACK);
+    batch->rows = aligned_alloc(sizeof *batch->rows, (rows + 1) * sizeof *batch->rows);
+    return batch->block && batch->rows;
+}
+
+void batch_release(struct batch *batch)
+{
+    free(batch->block);
+    free(batch->rows);
+    buffer_release(&batch->keys);
+    *batch = (struct batch){ 0 };
+}
+
+void batch_clear(struct batch *batch)
+{
+    batch->row_count = 0;
+    batch->unsorted = false;
+    buffer_clear(&batch->keys);
+}

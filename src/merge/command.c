@@ -1,0 +1,641 @@
+/* command.c: the words of a command line, and the one process group that runs them.
+ *
+ * The command leads a process group of its own. It is buried only after the group has been sent
+ * KILL, for until then the number of the group cannot become somebody else's. */
+#include "merge/command.h"
+
+#include "base/check.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "env/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Words --------------------------------------------------------------------------- */
+
+#define LINE_BYTES_MAX (64 * KIB)
+#define WORDS_MAX      ((size_t)1024 * 1024)
+#define INPUTS         "{inputs}"
+#define OUTPUT         "{output}"
+
+struct splitter {
+    struct view line;
+    size_t at;
+    char *to; /* where words are written; without quotes they only become shorter */
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* What stands behind a backslash. Within "..." only some bytes need one, and before others it
+ * stands for itself. */
+static enum hf_status take_escaped(struct splitter *splitter, char quote,
+                                   struct hf_error *error)
+{
+    if (splitter->at == splitter->line.size)
+        return error_set(error, HF_INVALID, "the command ends with a backslash");
+    char c = splitter->line.data[splitter->at++];
+    if (c == '\n')
+        return HF_OK; /* the line goes on */
+    if (quote && !strchr("\"\\$`", c))
+        *splitter->to++ = '\\';
+    *splitter->to++ = c;
+    return HF_OK;
+}
+
+/* Takes the word that starts here, without its quotes, and puts a NUL behind it. */
+static enum hf_status take_word(struct splitter *splitter, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    char quote = 0;
+    while (status == HF_OK && splitter->at < splitter->line.size) {
+        char c = splitter->line.data[splitter->at];
+        if (!quote && is_blank(c))
+            break;
+        splitter->at++;
+        if (c == quote)
+            quote = 0;
+        else if (!quote && (c == '\'' || c == '"'))
+            quote = c;
+        else if (c == '\\' && quote != '\'')
+            status = take_escaped(splitter, quote, error);
+        else
+            *splitter->to++ = c;
+    }
+    if (status == HF_OK && quote)
+        status =
+            error_set(error, HF_INVALID, "the command has a %c that nothing closes", quote);
+    *splitter->to++ = '\0';
+    return status;
+}
+
+/* The words as they are written, one behind the other in *ret_text, each with a NUL. */
+static enum hf_status split(struct view line, struct arena *arena, char **ret_text,
+                            size_t *ret_count, struct hf_error *error)
+{
+    if (line.size > LINE_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the command has %zu bytes; %zu are the most",
+                         line.size, LINE_BYTES_MAX);
+    if (view_find(line, '\0') < line.size)
+        return error_set(error, HF_INVALID, "the command has a NUL byte");
+    char *text = arena_take(arena, line.size + 1);
+    if (!text)
+        return error_no_memory(error);
+    struct splitter splitter = { .line = line, .to = text };
+    size_t count = 0;
+    enum hf_status status = HF_OK;
+    for (;;) {
+        while (splitter.at < line.size && is_blank(line.data[splitter.at]))
+            splitter.at++;
+        if (splitter.at == line.size || status != HF_OK)
+            break;
+        status = take_word(&splitter, error);
+        count++;
+    }
+    *ret_text = text;
+    *ret_count = count;
+    return status;
+}
+
+/* ---- What is put in ------------------------------------------------------------------ */
+
+struct filler {
+    const char *const *inputs;
+    size_t input_count;
+    const char *output;
+    struct arena *arena;
+    char **words;
+    size_t count;
+    bool output_named;
+};
+
+/* A path that starts with a dash would be taken for an option. */
+static enum hf_status add_path(struct filler *filler, const char *path, struct hf_error *error)
+{
+    size_t size = strlen(path) + sizeof "./";
+    char *word = arena_take(filler->arena, size);
+    if (!word)
+        return error_no_memory(error);
+    snprintf(word, size, "%s%s", path[0] == '-' ? "./" : "", path);
+    filler->words[filler->count++] = word;
+    return HF_OK;
+}
+
+static enum hf_status add_inputs(struct filler *filler, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; status == HF_OK && i < filler->input_count; i++)
+        status = add_path(filler, filler->inputs[i], error);
+    return status;
+}
+
+/* A word with the output in the place of each {output}. */
+static enum hf_status add_filled(struct filler *filler, const char *word,
+                                 struct hf_error *error)
+{
+    size_t places = 0;
+    for (const char *at = word; (at = strstr(at, OUTPUT)); at += strlen(OUTPUT))
+        places++;
+    size_t output_size = strlen(filler->output);
+    char *filled = arena_take(filler->arena, strlen(word) + places * output_size + 1);
+    if (!filled)
+        return error_no_memory(error);
+    filler->words[filler->count++] = filled;
+    filler->output_named = filler->output_named || places > 0;
+    for (const char *place; (place = strstr(word, OUTPUT)); word = place + strlen(OUTPUT)) {
+        memcpy(filled, word, (size_t)(place - word));
+        filled += place - word;
+        memcpy(filled, filler->output, output_size);
+        filled += output_size;
+    }
+    memcpy(filled, word, strlen(word) + 1);
+    return HF_OK;
+}
+
+static enum hf_status add_word(struct filler *filler, const char *word, struct hf_error *error)
+{
+    bool is_first = filler->count == 0;
+    if (is_first && (word[0] == '\0' || strstr(word, INPUTS) || strstr(word, OUTPUT)))
+        return error_set(error, HF_INVALID,
+                         "the command must begin with the name of a program, not '%.60s'",
+                         word);
+    if (strcmp(word, INPUTS) == 0)
+        return add_inputs(filler, error);
+    if (strstr(word, INPUTS))
+        return error_set(error, HF_INVALID,
+                         INPUTS " stands for many words, so it must be a word of its own, "
+                                "not a part of '%.60s'",
+                         word);
+    if (strcmp(word, OUTPUT) != 0)
+        return add_filled(filler, word, error);
+    filler->output_named = true;
+    return add_path(filler, filler->output, error);
+}
+
+/* How many words there will be. */
+static size_t count_filled(const char *text, size_t count, size_t input_count)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < count && total <= WORDS_MAX; i++, text += strlen(text) + 1)
+        total += strcmp(text, INPUTS) == 0 ? input_count : 1;
+    return total;
+}
+
+enum hf_status command_words(struct view line, const char *const *inputs, size_t input_count,
+                             const char *output, struct arena *arena, char ***ret_words,
+                             struct hf_error *error)
+{
+    char *text = NULL;
+    size_t count = 0;
+    enum hf_status status = split(line, arena, &text, &count, error);
+    if (status != HF_OK)
+        return status;
+    if (count == 0)
+        return error_set(error, HF_INVALID, "the command has no words");
+    size_t total = count_filled(text, count, input_count);
+    if (total > WORDS_MAX)
+        return error_set(error, HF_INVALID, "the command has more than %zu words", WORDS_MAX);
+    struct filler filler = {
+        .inputs = inputs,
+        .input_count = input_count,
+        .output = output,
+        .arena = arena,
+        .words = arena_take(arena, (total + 1) * sizeof *filler.words),
+    };
+    if (!filler.words)
+        return error_no_memory(error);
+    for (size_t i = 0; status == HF_OK && i < count; i++, text += strlen(text) + 1)
+        status = add_word(&filler, text, error);
+    if (status == HF_OK && !filler.output_named)
+        status = error_set(error, HF_INVALID,
+                           "the command does not say where " OUTPUT " goes, so it could not "
+                           "know what to write");
+    if (status != HF_OK)
+        return status;
+    check(filler.count == total);
+    filler.words[filler.count] = NULL;
+    *ret_words = filler.words;
+    return HF_OK;
+}
+
+/* ---- The program --------------------------------------------------------------------- */
+
+#define NAME_SHOWN 40 /* bytes of a command's name in a reason */
+
+/* All that the forked child needs, ready before there is one: other threads may have held locks
+ * of the C library when it was forked, so it makes system calls and nothing else. */
+struct plan {
+    char path[PATH_MAX];
+    char **words;
+    pid_t parent;
+    int nothing; /* /dev/null */
+    int errors;  /* becomes its stderr */
+    int failure; /* takes the errno of an exec that failed; closes itself on exec */
+    sigset_t no_signals;
+    struct rlimit memory;
+    struct rlimit file;
+    struct rlimit cpu;
+};
+
+/* Whether this is a file that may be run; else errno says why. */
+static bool may_run(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || access(path, X_OK) != 0)
+        return false;
+    errno = EACCES;
+    return S_ISREG(info.st_mode);
+}
+
+/* Looks for the program where a shell would: in $PATH, unless its name has a slash. */
+static enum hf_status find_program(struct plan *plan, struct hf_error *error)
+{
+    const char *name = plan->words[0], *folders = getenv("PATH");
+    bool is_path = strchr(name, '/') != NULL;
+    struct view rest = view_of(is_path ? "" : folders ? folders : "/usr/bin:/bin");
+    int reason = ENOENT;
+    do {
+        struct view folder = view_cut(&rest, ':');
+        int size = snprintf(plan->path, sizeof plan->path, "%.*s%s%s", VIEW_ARGS(folder),
+                            folder.size ? "/" : "", name);
+        if (size < 0 || (size_t)size >= sizeof plan->path)
+            continue;
+        if (may_run(plan->path))
+            return HF_OK;
+        if (errno != ENOENT && errno != ENOTDIR)
+            reason = errno;
+    } while (rest.size > 0);
+    char text[96] = "";
+    if (reason == ENOENT)
+        return error_set(error, HF_INVALID, "there is no program '%.*s'%s", NAME_SHOWN, name,
+                         is_path ? "" : " in any folder of $PATH");
+    return error_set(error, HF_INVALID, "'%.*s' cannot be run: %s", NAME_SHOWN, name,
+                     strerror_r(reason, text, sizeof text));
+}
+
+/* A limit only ever becomes lower; 0 leaves it alone. */
+static struct rlimit lowered(struct rlimit limit, uint64_t soft, uint64_t hard)
+{
+    if (soft > 0 && limit.rlim_max > hard)
+        limit.rlim_max = hard;
+    if (soft > 0 && limit.rlim_cur > soft)
+        limit.rlim_cur = soft;
+    return limit;
+}
+
+/* Processor time is counted in whole seconds. A program is warned by XCPU when it has used them
+ * up, and killed a second later. */
+static void plan_limits(struct plan *plan, const struct merge_command *command)
+{
+    uint64_t seconds = ((uint64_t)command->cpu_limit.us + 999999) / 1000000;
+    check(getrlimit(RLIMIT_AS, &plan->memory) == 0);
+    check(getrlimit(RLIMIT_FSIZE, &plan->file) == 0);
+    check(getrlimit(RLIMIT_CPU, &plan->cpu) == 0);
+    plan->memory = lowered(plan->memory, command->memory_bytes_max, command->memory_bytes_max);
+    plan->file = lowered(plan->file, command->file_bytes_max, command->file_bytes_max);
+    plan->cpu = lowered(plan->cpu, seconds, seconds + 1);
+}
+
+static bool take_place(const struct plan *plan)
+{
+    return setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+           getppid() == plan->parent && dup2(plan->nothing, STDIN_FILENO) >= 0 &&
+           dup2(plan->nothing, STDOUT_FILENO) >= 0 && dup2(plan->errors, STDERR_FILENO) >= 0 &&
+           setrlimit(RLIMIT_AS, &plan->memory) == 0 &&
+           setrlimit(RLIMIT_FSIZE, &plan->file) == 0 && setrlimit(RLIMIT_CPU, &plan->cpu) == 0;
+}
+
+/* In the forked child. What we ignore or block ourselves is not what the command expects: a
+ * closed pipe ends programs. Our own files close themselves on exec anyway, those of the
+ * program around us only where the kernel can be asked to (Linux 5.11). */
+static _Noreturn void become_command(const struct plan *plan)
+{
+    if (take_place(plan)) {
+        (void)!close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+        signal(SIGPIPE, SIG_DFL);
+        sigprocmask(SIG_SETMASK, &plan->no_signals, NULL);
+        execve(plan->path, plan->words, environ);
+    }
+    int reason = errno;
+    (void)!write(plan->failure, &reason, sizeof reason);
+    _exit(127);
+}
+
+/* ---- Its run ------------------------------------------------------------------------- */
+
+#define PAUSE_MS   50           /* between two looks at clock and progress */
+#define TAIL_BYTES 512          /* of stderr, kept */
+#define TAIL_SHOWN 140          /* of these, in the reason */
+#define READS_MAX  64           /* of stderr, before the next look at anything else */
+#define GIVE_UP    SPAN_S(30)   /* on a killed command that does not end */
+#define GROUP_ENDS SPAN_MS(250) /* what it left behind; its dead may lie unburied for longer */
+
+struct process {
+    struct env *env;
+    const char *name;
+    pid_t pid;
+    int life;    /* a pidfd; -1 where there are none: then a pause finds out what it would */
+    int errors;  /* its stderr; -1 once nobody writes there any more */
+    int failure; /* the errno of an exec that failed */
+    char tail[TAIL_BYTES];
+    size_t tail_size;
+};
+
+enum outcome { OUTCOME_ENDED, OUTCOME_OVERDUE, OUTCOME_STOPPED };
+
+static void keep_tail(struct process *process, struct view bytes)
+{
+    bytes = view_from(bytes, bytes.size > TAIL_BYTES ? bytes.size - TAIL_BYTES : 0);
+    size_t kept = TAIL_BYTES - bytes.size;
+    kept = process->tail_size < kept ? process->tail_size : kept;
+    memmove(process->tail, process->tail + process->tail_size - kept, kept);
+    memcpy(process->tail + kept, bytes.data, bytes.size);
+    process->tail_size = kept + bytes.size;
+}
+
+/* Takes what stands in the pipe, and never waits for more. */
+static void read_errors(struct process *process)
+{
+    char piece[4096];
+    for (int i = 0; i < READS_MAX && process->errors >= 0; i++) {
+        ssize_t size = read(process->errors, piece, sizeof piece);
+        if (size < 0)
+            return;
+        if (size > 0) {
+            keep_tail(process, (struct view){ piece, (size_t)size });
+        } else {
+            close(process->errors);
+            process->errors = -1;
+        }
+    }
+}
+
+/* Also true when somebody else has buried it. It stays unburied by this. */
+static bool has_ended(const struct process *process)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
+}
+
+static void wait_a_little(struct process *process, struct span most)
+{
+    struct pollfd waits[] = {
+        { .fd = process->life, .events = POLLIN },
+        { .fd = process->errors, .events = POLLIN },
+    };
+    int64_t left_ms = (most.us + 999) / 1000;
+    poll(waits, sizeof waits / sizeof waits[0], left_ms < PAUSE_MS ? (int)left_ms : PAUSE_MS);
+    read_errors(process);
+}
+
+static enum outcome watch(struct process *process, struct span time_limit,
+                          const struct merge_progress *progress)
+{
+    struct mono_time deadline = mono_add(env_now(process->env), time_limit);
+    for (;;) {
+        if (has_ended(process))
+            return OUTCOME_ENDED;
+        if (progress && progress->step && !progress->step(progress->context, 0, 0))
+            return OUTCOME_STOPPED;
+        struct span left = mono_since(deadline, env_now(process->env));
+        if (left.us <= 0)
+            return OUTCOME_OVERDUE;
+        wait_a_little(process, left);
+    }
+}
+
+/* Kills whatever is left of the group and buries the command. False when it does not end. */
+static bool end_group(struct process *process, siginfo_t *ret_end)
+{
+    struct mono_time begun = env_now(process->env);
+    kill(-process->pid, SIGKILL);
+    while (!has_ended(process)) {
+        if (mono_since(env_now(process->env), begun).us > GIVE_UP.us)
+            return false;
+        wait_a_little(process, SPAN_MS(PAUSE_MS));
+    }
+    *ret_end = (siginfo_t){ .si_pid = 0 };
+    if (waitid(P_PID, (id_t)process->pid, ret_end, WEXITED | WNOHANG) != 0)
+        ret_end->si_pid = 0;
+    /* From here on the number is only asked about: without members it may be used again. */
+    while (kill(-process->pid, 0) == 0 &&
+           mono_since(env_now(process->env), begun).us < GROUP_ENDS.us)
+        env_sleep(process->env, SPAN_MS(1));
+    read_errors(process);
+    return true;
+}
+
+/* ---- The verdict --------------------------------------------------------------------- */
+
+/* What it wrote last, on one line and without anything that a terminal might obey. */
+static struct view clean_tail(const struct process *process, char text[TAIL_BYTES])
+{
+    struct view rest = { process->tail, process->tail_size };
+    size_t size = 0;
+    while (rest.size > 0) {
+        size_t bytes = utf8_size(rest);
+        unsigned char c = (unsigned char)rest.data[0];
+        bool is_control = c < ' ' || c == 0x7f ||
+                          (bytes == 2 && c == 0xc2 && (unsigned char)rest.data[1] < 0xa0);
+        bool is_gap = is_control || c == ' ';
+        if (bytes == 0)
+            text[size++] = '?';
+        else if (is_gap && size > 0 && text[size - 1] != ' ')
+            text[size++] = ' ';
+        for (size_t i = 0; !is_gap && i < bytes; i++)
+            text[size++] = rest.data[i];
+        rest = view_from(rest, bytes > 0 ? bytes : 1);
+    }
+    if (size > 0 && text[size - 1] == ' ')
+        size--;
+    return (struct view){ text, size };
+}
+
+static void add_last_words(const struct process *process, struct hf_error *error)
+{
+    char text[TAIL_BYTES];
+    struct view words = clean_tail(process, text);
+    if (!error || words.size == 0)
+        return;
+    bool is_cut = words.size > TAIL_SHOWN;
+    if (is_cut)
+        words = view_from(words, words.size - TAIL_SHOWN);
+    while (is_cut && words.size > 0 && ((unsigned char)words.data[0] & 0xc0) == 0x80)
+        words = view_from(words, 1);
+    error_set(error, error->status, "%s: %s%.*s", error->why, is_cut ? "..." : "",
+              VIEW_ARGS(words));
+}
+
+/* The machine may have had no room for it; all else is a command that makes no sense here. */
+static enum hf_status not_started(const struct process *process, int reason,
+                                  struct hf_error *error)
+{
+    char text[96] = "";
+    bool is_passing = reason == ENOMEM || reason == EAGAIN || reason == ETXTBSY ||
+                      reason == EIO || reason == ENFILE;
+    return error_set(error, is_passing ? HF_UNAVAILABLE : HF_INVALID,
+                     "'%.*s' cannot be started: %s", NAME_SHOWN, process->name,
+                     strerror_r(reason, text, sizeof text));
+}
+
+static enum hf_status judge_end(const struct process *process, const siginfo_t *end,
+                                struct hf_error *error)
+{
+    if (end->si_pid == 0)
+        return error_set(error, HF_UNAVAILABLE,
+                         "how '%.*s' ended is not known: this program leaves it to others to "
+                         "wait for its children",
+                         NAME_SHOWN, process->name);
+    if (end->si_code == CLD_EXITED && end->si_status == 0)
+        return HF_OK;
+    if (end->si_code == CLD_EXITED)
+        error_set(error, HF_UNAVAILABLE, "'%.*s' failed with exit status %d", NAME_SHOWN,
+                  process->name, end->si_status);
+    else
+        error_set(error, HF_UNAVAILABLE, "'%.*s' was killed by signal %d (%s)", NAME_SHOWN,
+                  process->name, end->si_status,
+                  sigdescr_np(end->si_status) ? sigdescr_np(end->si_status) : "unknown");
+    add_last_words(process, error);
+    return HF_UNAVAILABLE;
+}
+
+static enum hf_status judge(const struct process *process, enum outcome outcome,
+                            const siginfo_t *end, struct span time_limit,
+                            struct hf_error *error)
+{
+    char limit[SPAN_TEXT_MAX];
+    int reason;
+    switch (outcome) {
+    case OUTCOME_STOPPED:
+        return error_set(error, HF_CANCELLED, "stopped while '%.*s' ran", NAME_SHOWN,
+                         process->name);
+    case OUTCOME_OVERDUE:
+        error_set(error, HF_TIMEOUT, "'%.*s' was not done within %s, and was killed",
+                  NAME_SHOWN, process->name, span_text(time_limit, limit));
+        add_last_words(process, error);
+        return HF_TIMEOUT;
+    case OUTCOME_ENDED: break;
+    }
+    if (read(process->failure, &reason, sizeof reason) == sizeof reason)
+        return not_started(process, reason, error);
+    return judge_end(process, end, error);
+}
+
+/* ---- Start and end ------------------------------------------------------------------- */
+
+static void close_all(const struct plan *plan, const struct process *process)
+{
+    const int files[] = { plan->nothing, plan->errors,    plan->failure,
+                          process->life, process->errors, process->failure };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (files[i] >= 0)
+            close(files[i]);
+}
+
+/* Where a standard file of ours is closed, its number may have gone to one of these, which
+ * would be lost when the child's standard files are put in their places. */
+static bool move_up(int *fd)
+{
+    if (*fd > STDERR_FILENO)
+        return true;
+    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (moved < 0)
+        return false;
+    close(*fd);
+    *fd = moved;
+    return true;
+}
+
+/* Only our own end of stderr never waits: that of the command must be as programs know it. */
+static bool open_files(struct plan *plan, struct process *process)
+{
+    int ends[2];
+    plan->nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (plan->nothing < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    process->errors = ends[0];
+    plan->errors = ends[1];
+    if (fcntl(process->errors, F_SETFL, O_NONBLOCK) != 0 ||
+        pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return false;
+    process->failure = ends[0];
+    plan->failure = ends[1];
+    return move_up(&plan->nothing) && move_up(&plan->errors) && move_up(&plan->failure);
+}
+
+/* Both sides make the group, so that it is there for whoever comes first. */
+static enum hf_status start(struct plan *plan, struct process *process, struct hf_error *error)
+{
+    process->pid = fork();
+    if (process->pid == 0)
+        become_command(plan);
+    if (process->pid < 0)
+        return error_set(error, HF_UNAVAILABLE, "there is no room for another process");
+    setpgid(process->pid, process->pid);
+    process->life = pidfd_open(process->pid, 0);
+    close(plan->errors);
+    close(plan->failure);
+    plan->errors = plan->failure = -1;
+    return HF_OK;
+}
+
+static enum hf_status check_spans(const struct merge_command *command, struct hf_error *error)
+{
+    if (command->time_limit.us <= 0 || command->time_limit.us > MOMENT_FAR)
+        return error_set(error, HF_INVALID, "the time limit of a command must be above zero");
+    if (command->cpu_limit.us < 0 || command->cpu_limit.us > MOMENT_FAR)
+        return error_set(error, HF_INVALID, "the limit of processor time is negative");
+    return HF_OK;
+}
+
+enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
+                           const struct merge_progress *progress, struct hf_error *error)
+{
+    struct plan plan = {
+        .words = words, .parent = getpid(), .nothing = -1, .errors = -1, .failure = -1
+    };
+    struct process process = {
+        .env = env, .name = words[0], .life = -1, .errors = -1, .failure = -1
+    };
+    enum hf_status status = check_spans(command, error);
+    if (status == HF_OK)
+        status = find_program(&plan, error);
+    if (status != HF_OK)
+        return status;
+    sigemptyset(&plan.no_signals);
+    plan_limits(&plan, command);
+    if (!open_files(&plan, &process)) {
+        char text[96] = "";
+        status = error_set(error, HF_UNAVAILABLE, "open the pipes of a command: %s",
+                           strerror_r(errno, text, sizeof text));
+    }
+    if (status == HF_OK)
+        status = start(&plan, &process, error);
+    if (status == HF_OK) {
+        siginfo_t end;
+        enum outcome outcome = watch(&process, command->time_limit, progress);
+        if (end_group(&process, &end))
+            status = judge(&process, outcome, &end, command->time_limit, error);
+        else
+            status = error_set(error, HF_UNAVAILABLE,
+                               "'%.*s' was killed, but does not end (process %ld)", NAME_SHOWN,
+                               process.name, (long)process.pid);
+    }
+    close_all(&plan, &process);
+    return status;
+}

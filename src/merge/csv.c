@@ -1,0 +1,411 @@
+/* csv.c: records of fields between commas, or tabs, as RFC 4180 has them.
+ *
+ * A quote opens only at the start of a field, and it closes at the next quote that is not one of
+ * two. Separators and line ends within quotes are data. LF and CRLF end a record; a CR without
+ * its LF is data.
+ *
+ * The same rule says where a malformed record ends, so that one bad quote costs one record where
+ * it can: a quote within an unquoted field, and what follows a closing quote, are passed over as
+ * unquoted text up to the separator or line end behind them. A quote that is never closed
+ * takes the rest of the input with it. */
+#include "merge/format.h"
+#include "merge/swar.h"
+
+#define QUOTE '"'
+
+/* What stands in a field; in a quoted one, what stands between the quotes. */
+struct value {
+    struct view text;
+    bool doubled; /* it has quotes within, each written as two */
+};
+
+struct scan {
+    const char *end;
+    char separator;
+    uint64_t separators; /* for swar_find */
+    size_t key_number;
+    size_t time_number;
+};
+
+struct record {
+    size_t fields;
+    bool bad_quotes;
+    struct value key;
+    struct value time;
+};
+
+static struct scan scan_to(const struct cutter *cutter, const char *end)
+{
+    return (struct scan){ .end = end,
+                          .separator = cutter->separator,
+                          .separators = swar_all(cutter->separator),
+                          .key_number = cutter->key.asked ? cutter->key.number : 0,
+                          .time_number = cutter->time.asked ? cutter->time.number : 0 };
+}
+
+/* ---- Fields -------------------------------------------------------------------------- */
+
+/* These return where the field ends: at a separator, at LF, or at the end of the bytes. */
+
+static inline const char *pass_plain(const struct scan *scan, const char *at,
+                                     struct record *record, struct view *ret_text)
+{
+    const char *start = at;
+    while ((at = swar_find_of_three(at, scan->end, scan->separators, swar_all('\n'),
+                                    swar_all(QUOTE))) < scan->end &&
+           *at == QUOTE) {
+        record->bad_quotes = true;
+        at++;
+    }
+    size_t size = (size_t)(at - start);
+    if (size > 0 && at < scan->end && *at == '\n' && at[-1] == '\r')
+        size--;
+    *ret_text = (struct view){ start, size };
+    return at;
+}
+
+/* Behind a closing quote. */
+static inline const char *pass_close(const struct scan *scan, const char *at,
+                                     struct record *record)
+{
+    struct view text_behind;
+    if (at == scan->end || *at == scan->separator || *at == '\n')
+        return at;
+    if (*at == '\r' && scan->end - at > 1 && at[1] == '\n')
+        return at + 1;
+    record->bad_quotes = true;
+    return pass_plain(scan, at, record, &text_behind);
+}
+
+/* Behind an opening quote. */
+static inline const char *pass_quoted(const struct scan *scan, const char *at,
+                                      struct record *record, struct value *ret_value)
+{
+    const char *start = at;
+    bool doubled = false;
+    while ((at = swar_find(at, scan->end, swar_all(QUOTE))) < scan->end && scan->end - at > 1 &&
+           at[1] == QUOTE) {
+        doubled = true;
+        at += 2;
+    }
+    *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
+    if (at < scan->end)
+        return pass_close(scan, at + 1, record);
+    record->bad_quotes = true;
+    return at;
+}
+
+static inline const char *pass_field(const struct scan *scan, const char *at,
+                                     struct record *record, struct value *ret_value)
+{
+    record->fields++;
+    if (at < scan->end && *at == QUOTE)
+        return pass_quoted(scan, at + 1, record, ret_value);
+    ret_value->doubled = false;
+    return pass_plain(scan, at, record, &ret_value->text);
+}
+
+/* Returns where the record ends: at LF, or at the end of the bytes. */
+static inline const char *pass_record(const struct scan *scan, const char *at,
+                                      struct record *ret_record)
+{
+    *ret_record = (struct record){ 0 };
+    for (;; at++) {
+        struct value value;
+        at = pass_field(scan, at, ret_record, &value);
+        if (ret_record->fields == scan->key_number)
+            ret_record->key = value;
+        if (ret_record->fields == scan->time_number)
+            ret_record->time = value;
+        if (at == scan->end || *at == '\n')
+            return at;
+    }
+}
+
+/* ---- Rows ---------------------------------------------------------------------------- */
+
+/* The value with one quote for each two; false without memory. */
+static bool join_doubled(struct buffer *scratch, struct view text, struct view *ret_value)
+{
+    buffer_clear(scratch);
+    while (text.size > 0) {
+        size_t run = view_find(text, QUOTE);
+        buffer_append(scratch, view_first(text, run + 1));
+        text = view_from(text, run + 2);
+    }
+    *ret_value = buffer_view(scratch);
+    return !scratch->failed;
+}
+
+static void add_good(struct cutter *cutter, struct view text, const struct record *record,
+                     const struct instant *time)
+{
+    struct view key = record->key.text;
+    if (!record->key.doubled)
+        cut_row(cutter, text, key, /* apart */ false, time);
+    else if (join_doubled(&cutter->scratch, key, &key))
+        cut_row(cutter, text, key, /* apart */ true, time);
+    else
+        cutter->batch->keys.failed = true;
+}
+
+/* False when the row was not taken: it is out of order, or there is no memory. */
+static inline bool add_row(struct cutter *cutter, struct view text, const struct record *record)
+{
+    size_t count = cutter->batch->row_count;
+    struct instant time = { 0 };
+    if (record->bad_quotes)
+        cut_fault(cutter, text, ROW_QUOTES);
+    else if (cutter->columns && record->fields != cutter->columns)
+        cut_fault(cutter, text, ROW_COLUMNS);
+    else if (cutter->key.asked && record->fields < cutter->key.number)
+        cut_fault(cutter, text, ROW_NO_KEY);
+    else if (cutter->time.asked && record->fields < cutter->time.number)
+        cut_fault(cutter, text, ROW_NO_TIME);
+    else if (cutter->time.asked && !instant_parse(record->time.text, &time))
+        cut_fault(cutter, text, ROW_BAD_TIME);
+    else
+        add_good(cutter, text, record, &time);
+    return cutter->batch->row_count > count;
+}
+
+/* How many bytes the empty line at `at` has with its end; 0 when there is none. */
+static inline size_t empty_line(const char *at, const char *end)
+{
+    if (*at == '\n')
+        return 1;
+    return *at == '\r' && end - at > 1 && at[1] == '\n' ? 2 : 0;
+}
+
+/* The text of a record that ends at `stop`: the CR of a CRLF is no part of it. */
+static inline struct view record_text(const char *start, const char *stop, const char *end)
+{
+    size_t size = (size_t)(stop - start);
+    if (stop < end && size > 0 && stop[-1] == '\r')
+        size--;
+    return (struct view){ start, size };
+}
+
+static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end)
+{
+    const char *start = cutter->batch->block + at;
+    const char *end = start + size;
+    const char *here = start;
+    struct scan scan = scan_to(cutter, end);
+    while (here < end && !batch_full(cutter->batch)) {
+        struct record record;
+        size_t empty = empty_line(here, end);
+        if (empty) {
+            here += empty;
+            continue;
+        }
+        const char *stop = pass_record(&scan, here, &record);
+        if (stop == end && !at_end)
+            break;
+        if (!add_row(cutter, record_text(here, stop, end), &record))
+            break;
+        here = stop < end ? stop + 1 : end;
+    }
+    return (size_t)(here - start);
+}
+
+/* ---- Records that are not held, and the header --------------------------------------- */
+
+enum place {
+    FIELD_START,
+    IN_PLAIN,
+    IN_QUOTES,
+    BEHIND_QUOTE, /* that closed the field, or is the first of two */
+};
+
+static enum place place_after(enum place place, char byte, char separator)
+{
+    if (place == IN_QUOTES)
+        return byte == QUOTE ? BEHIND_QUOTE : IN_QUOTES;
+    if (byte == QUOTE && place != IN_PLAIN)
+        return IN_QUOTES;
+    return byte == separator ? FIELD_START : IN_PLAIN;
+}
+
+/* One byte at a time, since the bytes may break off anywhere and have no slack; but quoted text,
+ * which may be the rest of a large file, is passed over at once. */
+static size_t csv_skip(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended)
+{
+    enum place place = fresh ? FIELD_START : (enum place)cutter->place;
+    size_t at = 0;
+    *ret_ended = false;
+    while (at < bytes.size && !*ret_ended) {
+        if (place == IN_QUOTES)
+            at += view_find(view_from(bytes, at), QUOTE);
+        if (at == bytes.size)
+            break;
+        *ret_ended = bytes.data[at] == '\n' && place != IN_QUOTES;
+        place = place_after(place, bytes.data[at++], cutter->separator);
+    }
+    cutter->place = (uint8_t)place;
+    return at;
+}
+
+/* Empty lines in front of it are no records, and passed over. An input of nothing else has no
+ * header: all of it is used up, and ret_record->data is NULL. */
+static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
+                         struct view *ret_record)
+{
+    const struct view mark = VIEW("\xef\xbb\xbf");
+    const char *end = bytes.data + bytes.size;
+    struct view rest = bytes;
+    bool ended;
+    if (view_starts_with(rest, mark))
+        rest = view_from(rest, mark.size);
+    for (size_t empty; rest.size > 0 && (empty = empty_line(rest.data, end)) > 0;)
+        rest = view_from(rest, empty);
+    size_t size = csv_skip(cutter, rest, /* fresh */ true, &ended);
+    if (!ended && !at_end)
+        return 0;
+    *ret_record = (struct view){ NULL, 0 };
+    if (size > 0)
+        *ret_record = record_text(rest.data, rest.data + size - ended, end);
+    return bytes.size - rest.size + size;
+}
+
+/* ---- Names --------------------------------------------------------------------------- */
+
+#define NAMES_SHOWN_BYTES 120
+
+struct names {
+    size_t count;
+    size_t key_matches;
+    size_t time_matches;
+    size_t shown; /* bytes of `text` */
+    bool more;    /* than `text` has room for */
+    char text[NAMES_SHOWN_BYTES];
+};
+
+static bool value_is(const struct value *value, struct view name)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < value->text.size; i++, at++) {
+        if (at == name.size || value->text.data[i] != name.data[at])
+            return false;
+        i += value->doubled && value->text.data[i] == QUOTE;
+    }
+    return at == name.size;
+}
+
+/* Whole names as long as there is room, with a mark for each control character. */
+static void show_name(struct names *names, struct view name)
+{
+    size_t comma = names->shown ? 2 : 0;
+    if (names->more || name.size + comma > sizeof names->text - names->shown) {
+        names->more = true;
+        return;
+    }
+    memcpy(names->text + names->shown, ", ", comma);
+    names->shown += comma;
+    for (size_t i = 0; i < name.size; i++) {
+        unsigned char byte = (unsigned char)name.data[i];
+        names->text[names->shown++] = byte < 0x20 || byte == 0x7f ? '?' : name.data[i];
+    }
+}
+
+static void match_name(struct field *field, const struct value *value, size_t number,
+                       size_t *matches)
+{
+    if (!field->asked || !value_is(value, field->name))
+        return;
+    ++*matches;
+    field->number = number;
+}
+
+/* Finds the fields that are named; `bytes` are the header, and have slack. */
+static bool read_names(struct cutter *cutter, struct view bytes, struct field *key,
+                       struct field *time, struct names *names)
+{
+    struct scan scan = scan_to(cutter, bytes.data + bytes.size);
+    struct record record = { 0 };
+    for (const char *at = bytes.data;; at++) {
+        struct value value;
+        at = pass_field(&scan, at, &record, &value);
+        show_name(names, value.text);
+        match_name(key, &value, record.fields, &names->key_matches);
+        match_name(time, &value, record.fields, &names->time_matches);
+        if (at == scan.end || *at == '\n')
+            break;
+    }
+    names->count = record.fields;
+    return !record.bad_quotes;
+}
+
+/* The field's number, from the one that was asked for and the one found by name. */
+static enum hf_status settle(struct field *field, const struct field *found, size_t matches,
+                             const struct names *names, struct hf_error *error)
+{
+    struct view name = view_first(field->name, 60);
+    if (!field->asked)
+        return HF_OK;
+    if (field->number > names->count)
+        return error_set(error, HF_INVALID, "there is no field %zu, the header has %zu: %.*s%s",
+                         field->number, names->count, (int)names->shown, names->text,
+                         names->more ? ", ..." : "");
+    if (field->number)
+        return HF_OK;
+    if (matches == 0)
+        return error_set(error, HF_INVALID, "the header has no field \"%.*s\", but %.*s%s",
+                         VIEW_ARGS(name), (int)names->shown, names->text,
+                         names->more ? ", ..." : "");
+    if (matches > 1)
+        return error_set(error, HF_INVALID,
+                         "the header has %zu fields \"%.*s\"; name it by its number, from 1",
+                         matches, VIEW_ARGS(name));
+    field->number = found->number;
+    return HF_OK;
+}
+
+static enum hf_status needs_numbers(const struct field *field, struct hf_error *error)
+{
+    if (!field->asked || field->number)
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "without a header no field is named \"%.*s\"; give its number, from 1",
+                     VIEW_ARGS(view_first(field->name, 60)));
+}
+
+static enum hf_status resolve_names(struct cutter *cutter, struct view header,
+                                    struct hf_error *error)
+{
+    struct names names = { 0 };
+    struct field key = cutter->key, time = cutter->time;
+    if (!read_names(cutter, header, &key, &time, &names))
+        return error_set(error, HF_INVALID, "the header %s", row_fault_text(ROW_QUOTES));
+    enum hf_status status = settle(&cutter->key, &key, names.key_matches, &names, error);
+    if (status == HF_OK)
+        status = settle(&cutter->time, &time, names.time_matches, &names, error);
+    if (status == HF_OK)
+        cutter->columns = names.count;
+    return status;
+}
+
+static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
+                                  struct hf_error *error)
+{
+    if (!header.data) {
+        enum hf_status status = needs_numbers(&cutter->key, error);
+        cutter->columns = 0;
+        return status == HF_OK ? needs_numbers(&cutter->time, error) : status;
+    }
+    struct buffer copy =
+        BUFFER_INIT(header.size + KEY_SLACK); /* the header may have no slack */
+    if (!buffer_reserve(&copy, header.size + KEY_SLACK))
+        return error_no_memory(error);
+    buffer_append(&copy, header);
+    enum hf_status status = resolve_names(cutter, buffer_view(&copy), error);
+    buffer_release(&copy);
+    return status;
+}
+
+const struct format format_csv = {
+    .cut = csv_cut,
+    .skip = csv_skip,
+    .header = csv_header,
+    .resolve = csv_resolve,
+};

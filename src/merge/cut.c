@@ -1,0 +1,40 @@
+/* cut.c: what all formats share when they make rows of bytes. */
+#include "base/parse.h"
+#include "merge/format.h"
+
+bool cut_key_apart(struct cutter *cutter, struct view key, uint32_t *ret_at)
+{
+    struct buffer *keys = &cutter->batch->keys;
+    if (!buffer_reserve(keys, key.size + KEY_SLACK))
+        return false;
+    *ret_at = (uint32_t)keys->size;
+    return buffer_append(keys, key);
+}
+
+void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
+{
+    struct batch *batch = cutter->batch;
+    struct row *row = &batch->rows[batch->row_count++];
+    *row = (struct row){
+        .at = (uint32_t)(record.data - batch->block),
+        .size = (uint32_t)record.size,
+        .fault = (uint16_t)fault,
+    };
+}
+
+#define FIELD_NUMBER_MAX 100000
+
+enum hf_status field_parse(struct view text, struct field *ret_field, struct hf_error *error)
+{
+    uint64_t number = 0;
+    if (text.size == 0)
+        return error_set(error, HF_INVALID, "a field needs a number or a name");
+    bool digits = true;
+    for (size_t i = 0; i < text.size; i++)
+        digits = digits && text.data[i] >= '0' && text.data[i] <= '9';
+    if (digits && (parse_u64(text, FIELD_NUMBER_MAX, &number, NULL) != HF_OK || number == 0))
+        return error_set(error, HF_INVALID, "fields are numbered from 1 to %d, not %.*s",
+                         FIELD_NUMBER_MAX, VIEW_ARGS(view_first(text, 40)));
+    *ret_field = (struct field){ .asked = true, .number = (size_t)number, .name = text };
+    return HF_OK;
+}

@@ -1,0 +1,378 @@
+/* Reads files, decompressed. It holds one buffer of input, and what the library for the coding
+ * needs; plain files go straight into the caller's bytes. */
+#define ZLIB_CONST /* input of zlib is const */
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/parse.h"
+#include "merge/codec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#define INPUT_BYTES (64 * KIB)
+
+/* A window of 32 KiB and, as zlib has it, about 7 KiB of small objects. */
+#define GZIP_BYTES (40 * KIB)
+
+/* Bytes at the start of a zstd frame that tell how large its window is; a gzip member needs
+ * fewer to be known. */
+#define HEAD_MAX 18
+
+struct decoder {
+    int fd;
+    enum merge_coding coding;
+    bool at_end;   /* of the file; what is left of it is in `input` */
+    bool in_frame; /* a gzip member or a zstd frame has begun and goes on */
+    uint64_t position;
+    size_t room_bytes;
+    size_t library_bytes; /* what the library takes besides the buffers of a frame */
+    size_t memory_bytes;
+    char *input; /* `head`, or INPUT_BYTES of memory */
+    size_t input_capacity;
+    size_t input_at; /* from here to input_size it is still to be used */
+    size_t input_size;
+    char head[HEAD_MAX];
+    z_stream gzip;
+    ZSTD_DCtx *zstd;
+};
+
+/* ---- The file ------------------------------------------------------------------------ */
+
+static enum hf_status read_some(struct decoder *decoder, char *bytes, size_t size,
+                                size_t *ret_size, struct hf_error *error)
+{
+    ssize_t got;
+    do
+        got = read(decoder->fd, bytes, size);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return error_from_errno(error, errno, "read");
+    decoder->at_end = got == 0;
+    decoder->position += (uint64_t)got;
+    *ret_size = (size_t)got;
+    return HF_OK;
+}
+
+static struct view unused_input(const struct decoder *decoder)
+{
+    return (struct view){ decoder->input + decoder->input_at,
+                          decoder->input_size - decoder->input_at };
+}
+
+/* Makes at least `want` bytes of input there, or all up to the end of the file. */
+static enum hf_status want_input(struct decoder *decoder, size_t want, struct hf_error *error)
+{
+    struct view unused = unused_input(decoder);
+    if (unused.size >= want || decoder->at_end)
+        return HF_OK;
+    memmove(decoder->input, unused.data, unused.size);
+    decoder->input_at = 0;
+    decoder->input_size = unused.size;
+    while (decoder->input_size < want && !decoder->at_end) {
+        size_t got;
+        enum hf_status status =
+            read_some(decoder, decoder->input + decoder->input_size,
+                      decoder->input_capacity - decoder->input_size, &got, error);
+        if (status != HF_OK)
+            return status;
+        decoder->input_size += got;
+    }
+    return HF_OK;
+}
+
+/* Hands out what was read to tell the coding, then reads without a stop in between. */
+static enum hf_status read_plain(struct decoder *decoder, char *bytes, size_t size,
+                                 size_t *ret_size, struct hf_error *error)
+{
+    struct view first = view_first(unused_input(decoder), size);
+    size_t got = 0;
+    memcpy(bytes, first.data, first.size);
+    if (first.size < size && !decoder->at_end) {
+        enum hf_status status =
+            read_some(decoder, bytes + first.size, size - first.size, &got, error);
+        if (status != HF_OK)
+            return status;
+    }
+    decoder->input_at += first.size;
+    *ret_size = first.size + got;
+    return HF_OK;
+}
+
+/* ---- What a frame needs -------------------------------------------------------------- */
+
+static uint64_t little_endian(const char *bytes, size_t size)
+{
+    uint64_t number = 0;
+    for (size_t i = size; i-- > 0;)
+        number = number << 8 | (unsigned char)bytes[i];
+    return number;
+}
+
+static bool is_gzip(struct view input)
+{
+    return view_starts_with(input, VIEW("\x1f\x8b"));
+}
+
+static bool is_zstd_data(struct view input)
+{
+    return view_starts_with(input, VIEW("\x28\xb5\x2f\xfd"));
+}
+
+/* Data of a zstd frame, or a frame to be skipped. */
+static bool is_zstd(struct view input)
+{
+    return is_zstd_data(input) ||
+           (input.size >= 4 && (little_endian(input.data, 4) & ~UINT64_C(15)) == 0x184d2a50);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The buffers that the library makes for a frame, from its header (RFC 8878 section 3.1.1.1): one
+ * for a block, and one for the window with two blocks, or for all the content where that is known
+ * to be less. 0 when the header is cut off. */
+static uint64_t zstd_frame_bytes(struct view input)
+{
+    static const size_t id_sizes[] = { 0, 1, 2, 4 }, content_sizes[] = { 0, 2, 4, 8 };
+    const uint64_t far = UINT64_C(1) << 48; /* above every window, and small enough to add to */
+    if (input.size < 6)
+        return 0;
+    unsigned descriptor = (unsigned char)input.data[4], code = (unsigned char)input.data[5];
+    bool single = descriptor & 0x20;
+    size_t at = single ? 5 : 6;
+    at += id_sizes[descriptor & 3];
+    size_t content_size = content_sizes[descriptor >> 6];
+    if (single && content_size == 0)
+        content_size = 1;
+    if (input.size < at + content_size)
+        return 0;
+    uint64_t content = content_size ? little_endian(input.data + at, content_size) : far;
+    content = smaller(content + (content_size == 2 ? 256 : 0), far);
+    uint64_t base = UINT64_C(1) << (10 + (code >> 3));
+    uint64_t window = single ? content : base + base / 8 * (code & 7);
+    uint64_t block = smaller(window, 128 * KIB);
+    return block + smaller(content, window + 2 * block) + 128;
+}
+
+static enum hf_status too_large(const struct decoder *decoder, uint64_t need,
+                                struct hf_error *error)
+{
+    char need_text[SIZE_TEXT_MAX], room_text[SIZE_TEXT_MAX];
+    return error_set(error, HF_UNSUPPORTED,
+                     "to decompress it takes %s of memory, and there is room for %s",
+                     size_text(need, need_text), size_text(decoder->room_bytes, room_text));
+}
+
+static enum hf_status check_room(struct decoder *decoder, uint64_t frame_bytes,
+                                 struct hf_error *error)
+{
+    uint64_t need = sizeof *decoder + INPUT_BYTES + decoder->library_bytes + frame_bytes;
+    if (need > decoder->room_bytes)
+        return too_large(decoder, need, error);
+    if (need > decoder->memory_bytes)
+        decoder->memory_bytes = (size_t)need;
+    return HF_OK;
+}
+
+/* ---- Frames -------------------------------------------------------------------------- */
+
+static enum hf_status damaged(const struct decoder *decoder, const char *how,
+                              struct hf_error *error)
+{
+    return error_set(error, HF_CORRUPT, "its %s data is damaged before byte %" PRIu64 ": %s",
+                     decoder->coding == MERGE_GZIP ? "gzip" : "zstd",
+                     decoder->position - unused_input(decoder).size, how);
+}
+
+/* Before the next gzip member or zstd frame, whose first bytes are in the input. */
+static enum hf_status begin_frame(struct decoder *decoder, struct hf_error *error)
+{
+    struct view input = unused_input(decoder);
+    bool gzip = decoder->coding == MERGE_GZIP;
+    if (gzip ? !is_gzip(input) : !is_zstd(input))
+        return damaged(decoder, "something else follows its end", error);
+    if (gzip)
+        check(inflateReset(&decoder->gzip) == Z_OK);
+    decoder->in_frame = true;
+    return check_room(decoder, is_zstd_data(input) ? zstd_frame_bytes(input) : 0, error);
+}
+
+static enum hf_status inflate_some(struct decoder *decoder, char *bytes, size_t size,
+                                   size_t *ret_size, struct hf_error *error)
+{
+    struct view input = unused_input(decoder);
+    uInt room = size < UINT_MAX ? (uInt)size : UINT_MAX;
+    z_stream *stream = &decoder->gzip;
+    stream->next_in = (const Bytef *)input.data;
+    stream->avail_in = (uInt)input.size;
+    stream->next_out = (Bytef *)bytes;
+    stream->avail_out = room;
+    int code = inflate(stream, Z_NO_FLUSH);
+    decoder->input_at += input.size - stream->avail_in;
+    *ret_size = room - stream->avail_out;
+    if (code == Z_MEM_ERROR)
+        return error_no_memory(error);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return damaged(decoder, stream->msg ? stream->msg : "it makes no sense", error);
+    decoder->in_frame = code != Z_STREAM_END;
+    return HF_OK;
+}
+
+static enum hf_status unzstd_some(struct decoder *decoder, char *bytes, size_t size,
+                                  size_t *ret_size, struct hf_error *error)
+{
+    struct view input = unused_input(decoder);
+    ZSTD_inBuffer in = { input.data, input.size, 0 };
+    ZSTD_outBuffer out = { bytes, size, 0 };
+    size_t code = ZSTD_decompressStream(decoder->zstd, &out, &in);
+    decoder->input_at += in.pos;
+    *ret_size = out.pos;
+    if (!ZSTD_isError(code)) {
+        decoder->in_frame = code != 0;
+        return HF_OK;
+    }
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return error_no_memory(error);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return error_set(error, HF_UNSUPPORTED,
+                         "its zstd window is larger than this build reads");
+    return damaged(decoder, ZSTD_getErrorName(code), error);
+}
+
+/* Ends at the end of the file, which must be that of a frame: every turn uses input up or makes
+ * bytes. */
+static enum hf_status read_compressed(struct decoder *decoder, char *bytes, size_t size,
+                                      size_t *ret_size, struct hf_error *error)
+{
+    for (;;) {
+        enum hf_status status = want_input(decoder, decoder->in_frame ? 1 : HEAD_MAX, error);
+        size_t made = 0, left = unused_input(decoder).size;
+        if (status == HF_OK && !decoder->in_frame && left > 0)
+            status = begin_frame(decoder, error);
+        if (status == HF_OK && decoder->in_frame)
+            status = decoder->coding == MERGE_GZIP
+                         ? inflate_some(decoder, bytes, size, &made, error)
+                         : unzstd_some(decoder, bytes, size, &made, error);
+        if (status != HF_OK)
+            return status;
+        if (made > 0 || (left == 0 && !decoder->in_frame)) {
+            *ret_size = made;
+            return HF_OK;
+        }
+        if (left == unused_input(decoder).size)
+            return damaged(decoder, left ? "it leads nowhere" : "it ends early", error);
+    }
+}
+
+enum hf_status decoder_read(struct decoder *decoder, char *bytes, size_t size, size_t *ret_size,
+                            struct hf_error *error)
+{
+    check(size > 0);
+    return decoder->coding == MERGE_PLAIN
+               ? read_plain(decoder, bytes, size, ret_size, error)
+               : read_compressed(decoder, bytes, size, ret_size, error);
+}
+
+/* ---- Its life ------------------------------------------------------------------------ */
+
+static bool open_gzip(struct decoder *decoder)
+{
+    decoder->library_bytes = GZIP_BYTES;
+    return inflateInit2(&decoder->gzip, 16 + MAX_WBITS) ==
+           Z_OK; /* 16: gzip, and nothing else */
+}
+
+static bool open_zstd(struct decoder *decoder)
+{
+    decoder->zstd = ZSTD_createDCtx();
+    if (!decoder->zstd)
+        return false;
+    decoder->library_bytes = ZSTD_sizeof_DCtx(decoder->zstd);
+    /* check_room bounds the window, to the byte. */
+    int window_log_max = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound;
+    ZSTD_DCtx_setParameter(decoder->zstd, ZSTD_d_windowLogMax, window_log_max);
+    return true;
+}
+
+/* Moves what was read into a larger buffer, and looks at the first frame. */
+static enum hf_status open_compressed(struct decoder *decoder, enum merge_coding coding,
+                                      struct hf_error *error)
+{
+    char *input = malloc(INPUT_BYTES);
+    if (!input)
+        return error_no_memory(error);
+    memcpy(input, decoder->head, decoder->input_size);
+    decoder->input = input;
+    decoder->input_capacity = INPUT_BYTES;
+    if (coding == MERGE_GZIP ? !open_gzip(decoder) : !open_zstd(decoder))
+        return error_no_memory(error);
+    decoder->coding = coding;
+    return begin_frame(decoder, error);
+}
+
+static enum merge_coding coding_of(struct view head)
+{
+    if (head.size < 4)
+        return MERGE_PLAIN;
+    return is_gzip(head) ? MERGE_GZIP : is_zstd(head) ? MERGE_ZSTD : MERGE_PLAIN;
+}
+
+/* All but the descriptor. */
+static void release(struct decoder *decoder)
+{
+    if (decoder->coding == MERGE_GZIP)
+        inflateEnd(&decoder->gzip);
+    ZSTD_freeDCtx(decoder->zstd);
+    if (decoder->input != decoder->head)
+        free(decoder->input);
+    free(decoder);
+}
+
+enum hf_status decoder_new(int fd, size_t room_bytes, struct decoder **ret_decoder,
+                           struct hf_error *error)
+{
+    struct decoder *decoder = calloc(1, sizeof *decoder);
+    if (!decoder)
+        return error_no_memory(error);
+    decoder->fd = fd;
+    decoder->room_bytes = room_bytes;
+    decoder->memory_bytes = sizeof *decoder;
+    decoder->input = decoder->head;
+    decoder->input_capacity = HEAD_MAX;
+    enum hf_status status = want_input(decoder, HEAD_MAX, error);
+    enum merge_coding coding = coding_of(unused_input(decoder));
+    if (status == HF_OK && coding != MERGE_PLAIN)
+        status = open_compressed(decoder, coding, error);
+    if (status == HF_OK)
+        *ret_decoder = decoder;
+    else
+        release(decoder);
+    return status;
+}
+
+void decoder_free(struct decoder *decoder)
+{
+    if (!decoder)
+        return;
+    close(decoder->fd);
+    release(decoder);
+}
+
+size_t decoder_memory(const struct decoder *decoder)
+{
+    return decoder->memory_bytes;
+}
+
+uint64_t decoder_position(const struct decoder *decoder)
+{
+    return decoder->position;
+}

@@ -1,0 +1,404 @@
+/* json_scan.c: a scanner without recursion: of the objects and arrays around a value it keeps
+ * one bit each. */
+#include "merge/json_scan.h"
+
+#include "base/utf8.h"
+#include "merge/swar.h"
+
+/* What goes over a piece of the text returns where it ends, or NULL with scan->fault set. */
+
+static const char *broken(struct json_scan *scan, enum row_fault fault)
+{
+    scan->fault = fault;
+    return NULL;
+}
+
+/* The byte, or a NUL behind the end: neither can stand outside of a string. */
+static inline char peek(const struct json_scan *scan, const char *at)
+{
+    return at < scan->end ? *at : '\0';
+}
+
+static const char *pass_more_blanks(const struct json_scan *scan, const char *at)
+{
+    while (at < scan->end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n'))
+        at++;
+    return at;
+}
+
+/* Usually there are none. A branch tells: what it foresees costs no wait for the byte. */
+static inline const char *pass_blanks(const struct json_scan *scan, const char *at)
+{
+    return (unsigned char)*at > ' ' ? at : pass_more_blanks(scan, at);
+}
+
+/* ---- Strings ------------------------------------------------------------------------- */
+
+static unsigned hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return (unsigned)(digit - '0');
+    char small = (char)(digit | 0x20);
+    return small >= 'a' && small <= 'f' ? (unsigned)(small - 'a' + 10) : 16;
+}
+
+/* From the byte behind the backslash on. */
+static const char *pass_escape(struct json_scan *scan, const char *at)
+{
+    switch (peek(scan, at)) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't': return at + 1;
+    case 'u': break;
+    default: return broken(scan, ROW_BAD_JSON);
+    }
+    for (size_t i = 1; i <= 4; i++)
+        if (hex_value(peek(scan, at + i)) > 15)
+            return broken(scan, ROW_BAD_JSON);
+    return at + 5;
+}
+
+static const char *pass_characters(struct json_scan *scan, const char *at)
+{
+    while (at < scan->end && (unsigned char)*at >= 0x80) {
+        size_t size = utf8_size((struct view){ at, (size_t)(scan->end - at) });
+        if (size == 0)
+            return broken(scan, ROW_NOT_UTF8);
+        at += size;
+    }
+    return at;
+}
+
+/* Marks what is not plain in a string: quotes, backslashes, control characters, UTF-8.
+ *
+ * Turning over the second bit swaps the quote (0x22) with the blank (0x20), so that the quote
+ * and the control characters are the bytes up to 0x20. The bytes from 0x80 on are marked in any
+ * case, so the subtractions need not leave them out as swar_below and swar_equal do. */
+static inline uint64_t not_plain(uint64_t word)
+{
+    uint64_t low = (word ^ swar_all(0x02)) - swar_all(0x21);
+    uint64_t backslash = (word ^ swar_all('\\')) - SWAR_ONES;
+    return (low | backslash | word) & SWAR_HIGHS;
+}
+
+static inline const char *pass_plain(const struct json_scan *scan, const char *at)
+{
+    for (; at < scan->end; at += SWAR_BYTES) {
+        uint64_t marks = not_plain(swar_load(at));
+        if (marks)
+            return at + swar_first(marks);
+    }
+    return at;
+}
+
+/* The rest of a string, from a byte on that is not plain. Returns its closing quote. */
+static const char *pass_unusual(struct json_scan *scan, const char *at, bool *ret_escaped)
+{
+    *ret_escaped = false;
+    while (at && at < scan->end && *at != '"') {
+        if ((unsigned char)*at < 0x20)
+            return broken(scan, ROW_BAD_JSON);
+        *ret_escaped = *ret_escaped || *at == '\\';
+        at = *at == '\\' ? pass_escape(scan, at + 1) : pass_characters(scan, at);
+        if (at)
+            at = pass_plain(scan, at);
+    }
+    return !at || at < scan->end ? at : broken(scan, ROW_BAD_JSON);
+}
+
+/* Starts at the opening quote. */
+static inline const char *pass_string(struct json_scan *scan, const char *at,
+                                      struct json_text *ret_text)
+{
+    const char *start = at + 1;
+    if (peek(scan, at) != '"')
+        return broken(scan, ROW_BAD_JSON);
+    at = pass_plain(scan, start);
+    ret_text->kind = SCAN_STRING;
+    ret_text->escaped = false;
+    if (peek(scan, at) != '"') {
+        at = pass_unusual(scan, at, &ret_text->escaped);
+        if (!at)
+            return NULL;
+    }
+    ret_text->text = (struct view){ start, (size_t)(at - start) };
+    return at + 1;
+}
+
+/* ---- Numbers and words --------------------------------------------------------------- */
+
+static inline bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* One digit or more. */
+static inline const char *pass_digits(struct json_scan *scan, const char *at)
+{
+    if (!is_digit(peek(scan, at)))
+        return broken(scan, ROW_BAD_JSON);
+    do
+        at++;
+    while (is_digit(peek(scan, at)));
+    return at;
+}
+
+static inline const char *pass_number(struct json_scan *scan, const char *at,
+                                      struct json_text *ret_text)
+{
+    const char *start = at;
+    at += peek(scan, at) == '-';
+    at = peek(scan, at) == '0' ? at + 1 : pass_digits(scan, at);
+    if (at && peek(scan, at) == '.')
+        at = pass_digits(scan, at + 1);
+    if (at && (peek(scan, at) | 0x20) == 'e') {
+        at++;
+        at += peek(scan, at) == '+' || peek(scan, at) == '-';
+        at = pass_digits(scan, at);
+    }
+    if (at)
+        *ret_text = (struct json_text){ { start, (size_t)(at - start) }, SCAN_NUMBER, false };
+    return at;
+}
+
+static inline const char *pass_word(struct json_scan *scan, const char *at,
+                                    struct json_text *ret_text)
+{
+    struct view rest = { at, (size_t)(scan->end - at) };
+    *ret_text = (struct json_text){ { at, 0 }, SCAN_OTHER, false };
+    if (view_starts_with(rest, VIEW("true")) || view_starts_with(rest, VIEW("null")))
+        return at + 4;
+    return view_starts_with(rest, VIEW("false")) ? at + 5 : broken(scan, ROW_BAD_JSON);
+}
+
+static inline const char *pass_scalar(struct json_scan *scan, const char *at,
+                                      struct json_text *ret_text)
+{
+    char byte = peek(scan, at);
+    if (byte == '"')
+        return pass_string(scan, at, ret_text);
+    if (byte == '-' || is_digit(byte))
+        return pass_number(scan, at, ret_text);
+    return pass_word(scan, at, ret_text);
+}
+
+/* ---- Objects and arrays -------------------------------------------------------------- */
+
+/* Those around the present place, without the outermost object. */
+struct nest {
+    size_t depth;
+    uint64_t arrays[JSON_DEPTH_MAX / 64]; /* a bit each: an array, not an object */
+};
+
+static inline bool in_array(const struct nest *nest)
+{
+    size_t level = nest->depth - 1;
+    return nest->arrays[level / 64] >> level % 64 & 1;
+}
+
+static bool nest_enter(struct nest *nest, bool array)
+{
+    size_t level = nest->depth;
+    uint64_t bit = UINT64_C(1) << level % 64;
+    if (nest->depth + 1 == JSON_DEPTH_MAX)
+        return false;
+    if (array)
+        nest->arrays[level / 64] |= bit;
+    else
+        nest->arrays[level / 64] &= ~bit;
+    nest->depth++;
+    return true;
+}
+
+/* A member's name and its colon, up to its value. */
+static inline const char *pass_name(struct json_scan *scan, const char *at,
+                                    struct json_text *ret_name)
+{
+    at = pass_string(scan, at, ret_name);
+    if (!at)
+        return NULL;
+    at = pass_blanks(scan, at);
+    return peek(scan, at) == ':' ? pass_blanks(scan, at + 1) : broken(scan, ROW_BAD_JSON);
+}
+
+/* Leaves what is closed here; `at` is behind a value, or behind an opening bracket. */
+static const char *pass_closings(const struct json_scan *scan, const char *at,
+                                 struct nest *nest, bool *empty)
+{
+    at = pass_blanks(scan, at);
+    while (nest->depth > 0 && peek(scan, at) == (in_array(nest) ? ']' : '}')) {
+        nest->depth--;
+        *empty = false;
+        at = pass_blanks(scan, at + 1);
+    }
+    return at;
+}
+
+/* Starts at the bracket of an object or array that is a member of the outermost object. Each
+ * turn goes from the start of a value to the start of the next one. */
+static const char *pass_nested(struct json_scan *scan, const char *at)
+{
+    struct nest nest = { 0 };
+    struct json_text ignored;
+    do {
+        char byte = peek(scan, at);
+        bool empty = byte == '[' || byte == '{';
+        if (!empty)
+            at = pass_scalar(scan, at, &ignored);
+        else if (nest_enter(&nest, byte == '['))
+            at++;
+        else
+            return broken(scan, ROW_TOO_DEEP);
+        if (!at)
+            return NULL;
+        at = pass_closings(scan, at, &nest, &empty);
+        if (nest.depth > 0 && !empty) {
+            if (peek(scan, at) != ',')
+                return broken(scan, ROW_BAD_JSON);
+            at = pass_blanks(scan, at + 1);
+        }
+        if (nest.depth > 0 && !in_array(&nest))
+            at = pass_name(scan, at, &ignored);
+    } while (at && nest.depth > 0);
+    return at;
+}
+
+static inline const char *pass_value(struct json_scan *scan, const char *at,
+                                     struct json_text *ret_text)
+{
+    char byte = peek(scan, at);
+    if (byte != '{' && byte != '[')
+        return pass_scalar(scan, at, ret_text);
+    *ret_text = (struct json_text){ { at, 0 }, SCAN_OTHER, false };
+    return pass_nested(scan, at);
+}
+
+/* ---- The outermost object ------------------------------------------------------------ */
+
+bool json_open(struct json_scan *scan, struct view bytes)
+{
+    *scan = (struct json_scan){ bytes.data, bytes.data + bytes.size, true, ROW_NONE };
+    scan->at = pass_blanks(scan, scan->at);
+    if (peek(scan, scan->at) != '{') {
+        scan->fault = ROW_BAD_JSON;
+        return false;
+    }
+    scan->at = pass_blanks(scan, scan->at + 1);
+    return true;
+}
+
+/* At the bracket that closes the object. */
+static bool close_object(struct json_scan *scan, const char *at)
+{
+    if (pass_blanks(scan, at + 1) != scan->end)
+        scan->fault = ROW_BAD_JSON;
+    return false;
+}
+
+bool json_member(struct json_scan *scan, struct json_text *ret_name,
+                 struct json_text *ret_value)
+{
+    const char *at = scan->at;
+    if (peek(scan, at) == '}')
+        return close_object(scan, at);
+    if (!scan->first && peek(scan, at) != ',')
+        return broken(scan, ROW_BAD_JSON);
+    if (!scan->first)
+        at = pass_blanks(scan, at + 1);
+    scan->first = false;
+    at = pass_name(scan, at, ret_name);
+    if (at)
+        at = pass_value(scan, at, ret_value);
+    if (!at)
+        return false;
+    scan->at = pass_blanks(scan, at);
+    return true;
+}
+
+/* ---- Values of strings --------------------------------------------------------------- */
+
+static unsigned code_unit(const char *digits)
+{
+    unsigned unit = 0;
+    for (size_t i = 0; i < 4; i++)
+        unit = unit << 4 | hex_value(digits[i]);
+    return unit;
+}
+
+static size_t put_utf8(unsigned character, char bytes[4])
+{
+    size_t size = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    static const unsigned char leads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = size - 1; i > 0; i--, character >>= 6)
+        bytes[i] = (char)(0x80 | (character & 0x3f));
+    bytes[0] = (char)(leads[size] | character);
+    return size;
+}
+
+/* Of \uXXXX, and of the second half of a pair where it is the first; 0 for a half alone. */
+static size_t unescape_unit(struct view *rest, char bytes[4])
+{
+    unsigned unit = code_unit(rest->data + 2);
+    *rest = view_from(*rest, 6);
+    if (unit < 0xd800 || unit > 0xdfff)
+        return put_utf8(unit, bytes);
+    if (unit > 0xdbff || !view_starts_with(*rest, VIEW("\\u")))
+        return 0;
+    unsigned second = code_unit(rest->data + 2);
+    *rest = view_from(*rest, 6);
+    if (second < 0xdc00 || second > 0xdfff)
+        return 0;
+    return put_utf8(0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00), bytes);
+}
+
+/* Takes one character off an escaped string, or one byte of a character that is not escaped.
+ * Returns its size, 0 for half of a surrogate pair. */
+static size_t unescape_next(struct view *rest, char bytes[4])
+{
+    static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
+    bytes[0] = rest->data[0];
+    if (bytes[0] != '\\') {
+        *rest = view_from(*rest, 1);
+        return 1;
+    }
+    if (rest->data[1] == 'u')
+        return unescape_unit(rest, bytes);
+    const char *letter = strchr(letters, rest->data[1]);
+    bytes[0] = letter ? meant[letter - letters] : rest->data[1];
+    *rest = view_from(*rest, 2);
+    return 1;
+}
+
+bool json_unescaped_is(struct view string, struct view value)
+{
+    struct view rest = string;
+    char bytes[4];
+    while (rest.size > 0) {
+        size_t size = unescape_next(&rest, bytes);
+        if (size == 0 || !view_starts_with(value, (struct view){ bytes, size }))
+            return false;
+        value = view_from(value, size);
+    }
+    return value.size == 0;
+}
+
+bool json_unescape(struct view string, struct buffer *buffer)
+{
+    for (;;) {
+        char bytes[4];
+        size_t plain = view_find(string, '\\');
+        buffer_append(buffer, view_first(string, plain));
+        string = view_from(string, plain);
+        if (string.size == 0)
+            return true;
+        size_t size = unescape_next(&string, bytes);
+        if (size == 0)
+            return false;
+        buffer_append(buffer, (struct view){ bytes, size });
+    }
+}

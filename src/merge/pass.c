@@ -1,0 +1,276 @@
+/* pass.c: one pass: many sources in order, through a tree, into one sink. */
+#include "base/check.h"
+#include "merge/job.h"
+#include "merge/pump.h"
+#include "merge/run.h"
+#include "merge/tree.h"
+
+#include <stdlib.h>
+
+/* All blocks together should stay in the caches; a few large ones save calls. */
+#define BLOCKS_BYTES     (8 * MIB)
+#define BLOCK_BYTES_MIN  (16 * KIB)
+#define BLOCK_BYTES_MAX_ (256 * KIB)
+
+/* Where a source is: the row that takes part now. */
+struct head {
+    const struct row *row;
+    const struct batch *batch;
+    uint64_t position; /* of the batch before, for progress */
+};
+
+struct pass {
+    struct job *job;
+    struct source *sources;
+    struct head *heads;
+    struct player *players;
+    size_t count;
+    struct tree tree;
+    struct pump pump;
+    struct sink *to;
+    bool as_run;
+    bool unsorted;
+    struct hf_error *error;
+    enum hf_status status;
+};
+
+/* ---- Moving on ----------------------------------------------------------------------- */
+
+static struct view head_key(const struct pass *pass, size_t input)
+{
+    return batch_key(pass->heads[input].batch, pass->heads[input].row);
+}
+
+static struct view head_record(const struct pass *pass, size_t input)
+{
+    return batch_record(pass->heads[input].batch, pass->heads[input].row);
+}
+
+/* The first row of the next batch; false at the end, or when something is wrong. */
+static bool next_batch(struct pass *pass, size_t input)
+{
+    struct head *head = &pass->heads[input];
+    struct source *source = &pass->sources[input];
+    if (head->batch && head->batch->unsorted) {
+        pass->unsorted = true;
+        pass->status = error_set(pass->error, HF_INVALID, "an input is not in order");
+        return false;
+    }
+    const struct batch *batch = pump_next(&pass->pump, source);
+    if (!batch) {
+        pass->status = source->error.status;
+        if (pass->status != HF_OK)
+            *pass->error = source->error;
+        return false;
+    }
+    pass->status = job_progress(pass->job, batch->position - head->position, pass->error);
+    *head = (struct head){ batch->rows, batch, batch->position };
+    return pass->status == HF_OK;
+}
+
+/* Past rejected rows and the ends of batches to the next good row; its code. */
+static order_code settle_head(struct pass *pass, size_t input)
+{
+    struct head *head = &pass->heads[input];
+    while (!head->row || head->row->fault) {
+        if (!head->row || head->row->fault == ROW_END) {
+            if (!next_batch(pass, input))
+                return CODE_END;
+            continue;
+        }
+        pass->status = job_reject(pass->job, &pass->sources[input], head->batch, head->row,
+                                  pass->error);
+        if (pass->status != HF_OK)
+            return CODE_END;
+        head->row++;
+    }
+    return head->row->code;
+}
+
+static inline order_code advance(struct pass *pass, size_t input)
+{
+    struct head *head = &pass->heads[input];
+    head->row++;
+    if (head->row->fault)
+        return settle_head(pass, input);
+    /* What will be needed when this input wins, and when it moves on then. */
+    const char *record = head->batch->block + head->row->at;
+    __builtin_prefetch(record);
+    __builtin_prefetch(record + 64);
+    __builtin_prefetch(head->row + 1);
+    return head->row->code;
+}
+
+/* ---- Deciding ------------------------------------------------------------------------ */
+
+/* Rows of one key: their own order where only the latest counts does not matter; else the
+ * smaller record goes first, and of equal ones that of the input that comes first. */
+static bool tie_first(const struct pass *pass, size_t a, size_t b)
+{
+    int order = 0;
+    if (!pass->job->latest_wins)
+        order = view_compare(head_record(pass, a), head_record(pass, b));
+    return order < 0 || (order == 0 && a < b);
+}
+
+static bool first_of_two(void *context, struct player *a, struct player *b)
+{
+    struct pass *pass = context;
+    struct view key_a = head_key(pass, a->input), key_b = head_key(pass, b->input);
+    size_t at = key_a.size;
+    if (a->code != CODE_EQUAL) {
+        at = common_prefix(key_a, key_b, order_offset(a->code));
+        if (at < key_a.size || at < key_b.size) {
+            bool first = at == key_a.size ||
+                         (at < key_b.size &&
+                          (unsigned char)key_a.data[at] < (unsigned char)key_b.data[at]);
+            if (first)
+                b->code = order_code_at(key_b, at);
+            else
+                a->code = order_code_at(key_a, at);
+            return first;
+        }
+    }
+    bool first = tie_first(pass, a->input, b->input);
+    if (first)
+        b->code = CODE_EQUAL;
+    else
+        a->code = CODE_EQUAL;
+    return first;
+}
+
+static inline bool offer(struct pass *pass, const struct head *head)
+{
+    if (pass->as_run)
+        return run_offer(pass->to, head->batch, head->row);
+    return sink_offer(pass->to, batch_record(head->batch, head->row));
+}
+
+/* A row on offer is settled when the next key comes. */
+static void merge_latest(struct pass *pass)
+{
+    struct tree *tree = &pass->tree;
+    struct instant kept = { 0 };
+    uint64_t out = 0, superseded = 0;
+    while (tree->winner.code != CODE_END) {
+        const struct head *head = &pass->heads[tree->winner.input];
+        struct instant time = head->row->time;
+        bool again = tree->winner.code == CODE_EQUAL && out;
+        if (!again) {
+            sink_settle(pass->to);
+            out++;
+        } else {
+            superseded++;
+        }
+        if (!again || job_is_later(time, batch_record(head->batch, head->row), kept,
+                                   sink_offered_record(pass->to))) {
+            kept = time;
+            if (!offer(pass, head))
+                break;
+        }
+        tree_replay(tree, advance(pass, tree->winner.input));
+        if (pass->status != HF_OK)
+            break;
+    }
+    sink_settle(pass->to);
+    pass->job->result.rows_out = out;
+    pass->job->result.rows_superseded += superseded;
+}
+
+static void merge_plain(struct pass *pass)
+{
+    struct tree *tree = &pass->tree;
+    uint64_t out = 0;
+    while (tree->winner.code != CODE_END) {
+        if (!offer(pass, &pass->heads[tree->winner.input]))
+            break;
+        sink_settle(pass->to);
+        out++;
+        tree_replay(tree, advance(pass, tree->winner.input));
+        if (pass->status != HF_OK)
+            break;
+    }
+    pass->job->result.rows_out = out;
+}
+
+/* ---- The pass ------------------------------------------------------------------------ */
+
+static size_t block_bytes(const struct job *job, size_t count, size_t batch_count)
+{
+    size_t left = (job->budget.limit - atomic_load(&job->budget.used)) / 2;
+    size_t all = left < BLOCKS_BYTES ? left : BLOCKS_BYTES;
+    size_t block = all / source_memory(count * batch_count);
+    if (block > BLOCK_BYTES_MAX_)
+        return BLOCK_BYTES_MAX_;
+    return block < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : block / KIB * KIB;
+}
+
+static void open_sources(struct pass *pass, const struct feed *feeds, size_t batch_count)
+{
+    struct job *job = pass->job;
+    size_t block = block_bytes(job, pass->count, batch_count);
+    struct cutter of_run = run_cutter(&job->cutter);
+    for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++) {
+        bool is_run = feeds[i].run >= 0;
+        pass->status = source_init(&pass->sources[i], &feeds[i],
+                                   is_run ? &of_run : &job->cutter,
+                                   is_run ? RUN_MARK : job->header, block, batch_count,
+                                   &job->budget, pass->error);
+    }
+}
+
+static void build_tree(struct pass *pass)
+{
+    pass->tree.first = first_of_two;
+    pass->tree.context = pass;
+    for (size_t i = 0; i < pass->count; i++)
+        pass->players[pass->count + i] = (struct player){ settle_head(pass, i), i };
+    if (pass->status == HF_OK)
+        tree_build(&pass->tree, pass->players, pass->count);
+}
+
+static void finish(struct pass *pass, struct pass_end *ret_end)
+{
+    pump_stop(&pass->pump);
+    *ret_end = (struct pass_end){ .unsorted = pass->unsorted };
+    for (size_t i = 0; i < pass->count; i++) {
+        ret_end->too_wide = ret_end->too_wide || pass->sources[i].too_wide;
+        if (pass->sources[i].feed && pass->sources[i].feed->run < 0)
+            pass->job->result.rows_in += pass->sources[i].rows;
+        source_release(&pass->sources[i]);
+    }
+    free(pass->sources);
+    free(pass->heads);
+    free(pass->players);
+}
+
+enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,
+                        struct sink *to, bool as_run, struct pass_end *ret_end,
+                        struct hf_error *error)
+{
+    size_t threads = job->options->threads - 1;
+    struct pass pass = { .job = job, .count = count, .to = to, .as_run = as_run };
+    pass.error = error;
+    pass.sources = calloc(count + 1, sizeof *pass.sources);
+    pass.heads = calloc(count + 1, sizeof *pass.heads);
+    pass.players = calloc(2 * count + 1, sizeof *pass.players);
+    if (!pass.sources || !pass.heads || !pass.players) {
+        pass.count = 0;
+        pass.status = error_no_memory(error);
+    }
+    open_sources(&pass, feeds, threads ? SOURCE_BATCHES_MAX : 1);
+    if (pass.status == HF_OK)
+        pass.status = pump_start(&pass.pump, job->env, pass.sources, count, threads, error);
+    if (pass.status == HF_OK && count)
+        build_tree(&pass);
+    if (pass.status == HF_OK && count && job->latest_wins)
+        merge_latest(&pass);
+    else if (pass.status == HF_OK && count)
+        merge_plain(&pass);
+    if (pass.status == HF_OK && to->error.status != HF_OK) {
+        *error = to->error;
+        pass.status = error->status;
+    }
+    finish(&pass, ret_end);
+    return pass.status;
+}

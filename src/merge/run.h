@@ -1,0 +1,56 @@
+/* run.h: rows in order, in a scratch file of our own: what a merge in several passes, or a sort,
+ * leaves for the next pass. Keys and times stand beside the records, so that nothing is parsed
+ * twice. Never read by another process, so in this machine's own byte order.
+ *
+ *     RUN_MARK, then for each row: struct run_row, the record, the key if it is apart, zeros up
+ *     to a multiple of eight */
+#ifndef MERGE_RUN_H
+#define MERGE_RUN_H
+
+#include "merge/format.h"
+#include "merge/sink.h"
+
+struct run_row {
+    uint32_t size;
+    uint32_t key_at; /* within the record, or RUN_KEY_APART */
+    uint32_t key_size;
+    uint32_t padding;
+    struct instant time; /* zeros where none is asked for */
+};
+
+#define RUN_KEY_APART UINT32_MAX
+#define RUN_MARK      VIEW("HOLDFAST-RUN-001")
+
+/* The cutter that reads what runs of rows of `like` hold. */
+struct cutter run_cutter(const struct cutter *like);
+
+/* How many bytes the row takes in a run, and those bytes. */
+size_t run_row_bytes(const struct row *row);
+void run_row_write(const struct batch *batch, const struct row *row, char *to);
+
+/* The parts of a row that stands at `bytes`. */
+static inline struct view run_record(const char *bytes)
+{
+    const struct run_row *head = (const void *)bytes;
+    return (struct view){ bytes + sizeof *head, head->size };
+}
+
+static inline struct view run_key(const char *bytes)
+{
+    const struct run_row *head = (const void *)bytes;
+    size_t at = head->key_at == RUN_KEY_APART ? head->size : head->key_at;
+    return (struct view){ bytes + sizeof *head + at, head->key_size };
+}
+
+static inline size_t run_row_size(const struct run_row *head)
+{
+    size_t size = sizeof *head + head->size;
+    if (head->key_at == RUN_KEY_APART)
+        size += head->key_size;
+    return (size + 7) & ~(size_t)7;
+}
+
+/* sink_offer for a sink that is a run. */
+bool run_offer(struct sink *sink, const struct batch *batch, const struct row *row);
+
+#endif

@@ -1,0 +1,79 @@
+/* runs.c: which runs there are, and when they are merged. */
+#include "merge/runs.h"
+
+#include "base/check.h"
+#include "merge/run.h"
+
+#include <unistd.h>
+
+void runs_init(struct runs *runs)
+{
+    runs->count = 0;
+}
+
+static void drop_from(struct runs *runs, size_t from)
+{
+    while (runs->count > from)
+        close(runs->feeds[--runs->count].run);
+}
+
+void runs_release(struct runs *runs)
+{
+    drop_from(runs, 0);
+}
+
+enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error)
+{
+    enum hf_status status = sink_scratch(ret_sink, job->env, job->scratch_folder, error);
+    if (status == HF_OK)
+        sink_add(ret_sink, RUN_MARK);
+    return status;
+}
+
+static enum hf_status take(struct runs *runs, struct job *job, struct sink *sink,
+                           unsigned level, struct hf_error *error)
+{
+    check(runs->count < RUNS_MAX);
+    enum hf_status status = sink_end(sink, error);
+    if (status == HF_OK) {
+        job->result.bytes_spilled += sink->size;
+        runs->levels[runs->count] = level;
+        runs->feeds[runs->count++] = (struct feed){ .run = sink->fd, .size = sink->size };
+        sink->fd = -1;
+    }
+    sink_release(sink);
+    return status;
+}
+
+enum hf_status runs_merge(struct runs *runs, struct job *job, size_t from,
+                          struct pass_end *ret_end, struct hf_error *error)
+{
+    struct sink sink;
+    unsigned level = runs->levels[from] + 1;
+    enum hf_status status = runs_begin(job, &sink, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = from; i < runs->count; i++)
+        job->bytes_total += runs->feeds[i].size;
+    status = pass_run(job, runs->feeds + from, runs->count - from, &sink, /* as run */ true,
+                      ret_end, error);
+    if (status != HF_OK) {
+        sink_release(&sink);
+        return status;
+    }
+    drop_from(runs, from);
+    return take(runs, job, &sink, level, error);
+}
+
+enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
+                        struct pass_end *ret_end, struct hf_error *error)
+{
+    enum hf_status status = take(runs, job, sink, 0, error);
+    while (status == HF_OK && runs->count >= RUNS_MERGED) {
+        size_t from = runs->count - RUNS_MERGED;
+        if (runs->levels[from] != runs->levels[runs->count - 1])
+            break;
+        status = runs_merge(runs, job, from, ret_end, error);
+    }
+    return status;
+}

@@ -1,0 +1,83 @@
+/* sink.h: where rows go: the output, a run in a scratch file, or the reject file.
+ *
+ * The row written last stays on offer until it is settled: a better one may take its place. So
+ * the merge copies each record once, straight to where it leaves from. */
+#ifndef MERGE_SINK_H
+#define MERGE_SINK_H
+
+#include "env/env.h"
+#include "merge/batch.h"
+#include "merge/codec.h"
+
+struct sink {
+    int fd;
+    char *path;         /* what the file will be called; NULL: nameless */
+    char *scratch_path; /* what it is called until it is kept */
+    struct encoder *encoder;
+    char *bytes; /* not written yet */
+    size_t capacity;
+    size_t settled; /* of them: will not change any more */
+    size_t offered; /* behind those: the row on offer */
+    size_t record_at; /* its record, within the offer */
+    size_t record_size;
+    uint64_t size;   /* of the file so far */
+    uint64_t synced; /* of that: on its way to the disk */
+    struct hf_error error; /* the first thing that went wrong; nothing is written after it */
+};
+
+/* A file that appears under `path` when it is kept. */
+enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
+                           enum merge_coding coding, struct hf_error *error);
+
+/* The same for a file that somebody else writes: sink->scratch_path is where. sink_written then
+ * takes it: UNAVAILABLE when there is none, or when it is no file. */
+enum hf_status sink_reserve(struct sink *sink, struct env *env, const char *path,
+                            struct hf_error *error);
+enum hf_status sink_written(struct sink *sink, struct hf_error *error);
+
+/* A nameless file in a folder, gone when it is closed. */
+enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *folder,
+                            struct hf_error *error);
+
+/* Makes room for `size` bytes on offer; false when that, or a write, failed (sink->error). */
+bool sink_room(struct sink *sink, size_t size);
+
+/* Puts a record with its LF on offer, in place of what was. */
+static inline bool sink_offer(struct sink *sink, struct view record)
+{
+    if (record.size + 1 > sink->capacity - sink->settled && !sink_room(sink, record.size + 1))
+        return false;
+    char *to = sink->bytes + sink->settled;
+    memcpy(to, record.data, record.size);
+    to[record.size] = '\n';
+    sink->offered = record.size + 1;
+    sink->record_at = 0;
+    sink->record_size = record.size;
+    return true;
+}
+
+static inline void sink_settle(struct sink *sink)
+{
+    sink->settled += sink->offered;
+    sink->offered = 0;
+}
+
+static inline struct view sink_offered_record(const struct sink *sink)
+{
+    return (struct view){ sink->bytes + sink->settled + sink->record_at, sink->record_size };
+}
+
+/* Bytes of any number, settled at once. */
+bool sink_add(struct sink *sink, struct view bytes);
+
+/* Writes all that is settled; nothing may follow. A file that is to have a name is on disk then. */
+enum hf_status sink_end(struct sink *sink, struct hf_error *error);
+
+/* Gives a file that has ended its name. It is released, on failure too, and then no trace of it
+ * is left. */
+enum hf_status sink_keep(struct sink *sink, struct hf_error *error);
+
+/* Forgets the file, if it was not kept. */
+void sink_release(struct sink *sink);
+
+#endif

@@ -1,0 +1,261 @@
+/* sort.c: inputs in no order become runs.
+ *
+ * One piece of memory holds a run while it is made: rows from the front, as they will stand in
+ * the run, and an entry for each from the back; between the two there is always room for the
+ * entries once more, which is what sorting them needs.
+ *
+ *     | rows ...        |        free        | entries |
+ *
+ * Entries are sorted by eight bytes of their keys, taken behind what all keys have in common, by
+ * counting digits; only where those are equal are keys compared. */
+#include "base/check.h"
+#include "merge/run.h"
+#include "merge/runs.h"
+
+#include <stdlib.h>
+
+/* Of the memory setting, what is left for reading, writing and the program itself. */
+#define SORT_RESERVE_SHARE 8
+#define SORT_RESERVE_MIN   (4 * MIB)
+
+#define READ_BLOCK_BYTES (256 * KIB)
+#define PREFETCH_AHEAD   8
+
+struct entry {
+    uint64_t prefix;
+    uint32_t at; /* of the row, in units of eight bytes */
+    uint32_t unused;
+};
+
+struct sorter {
+    struct job *job;
+    struct runs *runs;
+    char *memory;
+    size_t size;  /* of it, a multiple of sizeof(struct entry) */
+    size_t rows;  /* bytes of rows */
+    size_t count; /* of entries */
+    size_t common; /* bytes that all keys have in common */
+    struct pass_end *end;
+    struct hf_error *error;
+};
+
+static struct entry *entries(const struct sorter *sorter)
+{
+    return (struct entry *)(void *)(sorter->memory + sorter->size) - sorter->count;
+}
+
+static const char *row_of(const struct sorter *sorter, struct entry entry)
+{
+    return sorter->memory + (size_t)entry.at * 8;
+}
+
+/* ---- Order --------------------------------------------------------------------------- */
+
+static uint64_t prefix_of(struct view key, size_t at)
+{
+    if (at >= key.size)
+        return 0;
+    uint64_t bytes = load_big_endian(key.data + at);
+    size_t left = key.size - at;
+    return left < 8 ? bytes & (~UINT64_C(0) << (8 * (8 - left))) : bytes;
+}
+
+/* One digit of all entries, counted, from one array to the other. */
+static void scatter(const struct entry *from, struct entry *to, size_t count, unsigned shift,
+                    const uint32_t counts[256])
+{
+    size_t starts[256], sum = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        starts[digit] = sum;
+        sum += counts[digit];
+    }
+    for (size_t i = 0; i < count; i++)
+        to[starts[from[i].prefix >> shift & 255]++] = from[i];
+}
+
+static void sort_by_prefix(struct entry *entry, struct entry *other, size_t count)
+{
+    uint32_t counts[8][256] = { { 0 } };
+    struct entry *home = entry;
+    for (size_t i = 0; i < count; i++)
+        for (unsigned digit = 0; digit < 8; digit++)
+            counts[digit][entry[i].prefix >> (8 * digit) & 255]++;
+    for (unsigned digit = 0; digit < 8; digit++) {
+        if (counts[digit][entry[0].prefix >> (8 * digit) & 255] == count)
+            continue; /* the same in all */
+        scatter(entry, other, count, 8 * digit, counts[digit]);
+        struct entry *swap = entry;
+        entry = other;
+        other = swap;
+    }
+    if (entry != home)
+        memcpy(home, entry, count * sizeof *entry);
+}
+
+/* By key; then by time, if that is asked for; then by record. */
+static int compare_entries(const void *a, const void *b, void *context)
+{
+    const struct sorter *sorter = context;
+    const char *row_a = row_of(sorter, *(const struct entry *)a);
+    const char *row_b = row_of(sorter, *(const struct entry *)b);
+    int order = view_compare(run_key(row_a), run_key(row_b));
+    if (order == 0 && sorter->job->latest_wins)
+        order = instant_compare(((const struct run_row *)(const void *)row_a)->time,
+                                ((const struct run_row *)(const void *)row_b)->time);
+    return order ? order : view_compare(run_record(row_a), run_record(row_b));
+}
+
+static void sort_entries(struct sorter *sorter)
+{
+    struct entry *entry = entries(sorter);
+    for (size_t i = 0; i < sorter->count; i++)
+        entry[i].prefix = prefix_of(run_key(row_of(sorter, entry[i])), sorter->common);
+    sort_by_prefix(entry, entry - sorter->count, sorter->count);
+    for (size_t from = 0, to; from < sorter->count; from = to) {
+        for (to = from + 1; to < sorter->count && entry[to].prefix == entry[from].prefix;)
+            to++;
+        if (to - from > 1)
+            qsort_r(entry + from, to - from, sizeof *entry, compare_entries, sorter);
+    }
+}
+
+/* ---- Writing ------------------------------------------------------------------------- */
+
+static bool superseded_by_next(const struct sorter *sorter, const struct entry *entry)
+{
+    return sorter->job->latest_wins && entry[0].prefix == entry[1].prefix &&
+           view_equal(run_key(row_of(sorter, entry[0])), run_key(row_of(sorter, entry[1])));
+}
+
+static void write_rows(struct sorter *sorter, struct sink *sink)
+{
+    const struct entry *entry = entries(sorter);
+    for (size_t i = 0; i < sorter->count; i++) {
+        if (i + PREFETCH_AHEAD < sorter->count) {
+            const char *ahead = row_of(sorter, entry[i + PREFETCH_AHEAD]);
+            __builtin_prefetch(ahead);
+            __builtin_prefetch(ahead + 64);
+        }
+        if (i + 1 < sorter->count && superseded_by_next(sorter, &entry[i])) {
+            sorter->job->result.rows_superseded++;
+            continue;
+        }
+        const char *row = row_of(sorter, entry[i]);
+        size_t size = run_row_size((const struct run_row *)(const void *)row);
+        if (!sink_add(sink, (struct view){ row, size }))
+            return;
+    }
+}
+
+static enum hf_status write_run(struct sorter *sorter)
+{
+    struct sink sink;
+    if (!sorter->count)
+        return HF_OK;
+    sort_entries(sorter);
+    enum hf_status status = runs_begin(sorter->job, &sink, sorter->error);
+    if (status != HF_OK)
+        return status;
+    write_rows(sorter, &sink);
+    sorter->count = 0;
+    sorter->rows = 0;
+    return runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+static enum hf_status add_row(struct sorter *sorter, const struct batch *batch,
+                              const struct row *row)
+{
+    size_t size = run_row_bytes(row);
+    size_t needed = size + 2 * (sorter->count + 1) * sizeof(struct entry) + KEY_SLACK;
+    if (needed > sorter->size - sorter->rows) {
+        enum hf_status status = write_run(sorter);
+        if (status != HF_OK)
+            return status;
+        if (size + 2 * sizeof(struct entry) + KEY_SLACK > sorter->size) {
+            sorter->end->too_wide = true;
+            return error_set(sorter->error, HF_UNAVAILABLE,
+                             "the memory setting is too small to sort records of this size");
+        }
+    }
+    char *to = sorter->memory + sorter->rows;
+    run_row_write(batch, row, to);
+    sorter->count++;
+    *entries(sorter) = (struct entry){ .at = (uint32_t)(sorter->rows / 8) };
+    sorter->rows += size;
+    struct view key = run_key(to);
+    if (sorter->count == 1)
+        sorter->common = key.size;
+    else
+        sorter->common =
+            common_prefix(view_first(run_key(sorter->memory), sorter->common), key, 0);
+    return HF_OK;
+}
+
+static enum hf_status add_batch(struct sorter *sorter, const struct source *source,
+                                const struct batch *batch)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; status == HF_OK && i < batch->row_count; i++) {
+        if (batch->rows[i].fault)
+            status = job_reject(sorter->job, source, batch, &batch->rows[i], sorter->error);
+        else
+            status = add_row(sorter, batch, &batch->rows[i]);
+    }
+    return status;
+}
+
+static enum hf_status sort_feed(struct sorter *sorter, const struct feed *feed)
+{
+    struct job *job = sorter->job;
+    struct cutter cutter = job->cutter;
+    struct source source;
+    cutter.any_order = true;
+    enum hf_status status = source_init(&source, feed, &cutter, job->header, READ_BLOCK_BYTES,
+                                        1, &job->budget, sorter->error);
+    struct batch *batch = &source.batches[0];
+    uint64_t position = 0;
+    while (status == HF_OK) {
+        status = source_fill(&source, batch, sorter->error);
+        if (status != HF_OK || batch->row_count == 0)
+            break;
+        status = job_progress(job, batch->position - position, sorter->error);
+        position = batch->position;
+        if (status == HF_OK)
+            status = add_batch(sorter, &source, batch);
+    }
+    job->result.rows_in += source.rows;
+    sorter->end->too_wide = sorter->end->too_wide || source.too_wide;
+    source_release(&source);
+    return status;
+}
+
+/* Half of what is left is for merging runs on the way. */
+static size_t sorter_bytes(const struct job *job)
+{
+    size_t reserve = job->budget.limit / SORT_RESERVE_SHARE;
+    if (reserve < SORT_RESERVE_MIN)
+        reserve = SORT_RESERVE_MIN;
+    return (job->budget.limit - reserve) & ~(sizeof(struct entry) - 1);
+}
+
+enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t count,
+                          struct runs *runs, struct pass_end *ret_end, struct hf_error *error)
+{
+    struct sorter sorter = { .job = job, .runs = runs, .end = ret_end, .error = error };
+    *ret_end = (struct pass_end){ 0 };
+    sorter.size = sorter_bytes(job);
+    if (!budget_take(&job->budget, sorter.size))
+        return error_set(error, HF_UNAVAILABLE, "the memory setting is too small");
+    sorter.memory = malloc(sorter.size);
+    enum hf_status status = sorter.memory ? HF_OK : error_no_memory(error);
+    for (size_t i = 0; status == HF_OK && i < count; i++)
+        if (feeds[i].unsorted)
+            status = sort_feed(&sorter, &feeds[i]);
+    if (status == HF_OK)
+        status = write_run(&sorter);
+    free(sorter.memory);
+    budget_give(&job->budget, sorter.size);
+    return status;
+}

@@ -1,0 +1,316 @@
+/* source.c: reading an input block by block. */
+#include "merge/source.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool budget_take(struct budget *budget, size_t bytes)
+{
+    size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
+    if (used <= budget->limit)
+        return true;
+    atomic_fetch_sub(&budget->used, bytes);
+    return false;
+}
+
+void budget_give(struct budget *budget, size_t bytes)
+{
+    atomic_fetch_sub(&budget->used, bytes);
+}
+
+/* ---- Open and close ------------------------------------------------------------------ */
+
+/* UNAVAILABLE, and a mark that tells it from other reasons: with fewer inputs at once it would
+ * do. */
+static enum hf_status too_wide(struct source *source, struct hf_error *error)
+{
+    source->too_wide = true;
+    return error_set(error, HF_UNAVAILABLE,
+                     "the memory setting is too small for records or windows of this size");
+}
+
+static enum hf_status charge(struct source *source, size_t bytes, struct hf_error *error)
+{
+    if (!budget_take(source->budget, bytes))
+        return too_wide(source, error);
+    source->charged += bytes;
+    return HF_OK;
+}
+
+static enum hf_status open_file(const struct feed *feed, int *ret_fd, struct hf_error *error)
+{
+    struct stat info;
+    int fd = feed->run >= 0 ? dup(feed->run) : open(feed->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_from_errno(error, errno, "open");
+    if (feed->run >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
+        close(fd);
+        return error_from_errno(error, errno, "go to the start of a scratch file");
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return error_set(error, HF_INVALID, "it is not a regular file");
+    }
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    *ret_fd = fd;
+    return HF_OK;
+}
+
+static void name_source(const struct source *source, struct hf_error *error)
+{
+    if (source->feed->path)
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(source->feed->path), 120)));
+}
+
+static enum hf_status open_decoder(struct source *source, struct hf_error *error)
+{
+    int fd = -1;
+    enum hf_status status = open_file(source->feed, &fd, error);
+    if (status != HF_OK)
+        return status;
+    size_t room = source->budget->limit - atomic_load(&source->budget->used);
+    status = decoder_new(fd, room, &source->decoder, error);
+    if (status != HF_OK) {
+        close(fd);
+        source->too_wide = status == HF_UNSUPPORTED;
+        return status;
+    }
+    return charge(source, decoder_memory(source->decoder), error);
+}
+
+enum hf_status source_init(struct source *source, const struct feed *feed,
+                           const struct cutter *like, struct view header, size_t block_bytes,
+                           size_t batch_count, struct budget *budget, struct hf_error *error)
+{
+    *source = (struct source){
+        .feed = feed,
+        .cutter = *like,
+        .header = header,
+        .budget = budget,
+        .batch_count = batch_count,
+    };
+    source->cutter.last_key = BUFFER_INIT(like->record_bytes_max + KEY_SLACK);
+    source->cutter.scratch = BUFFER_INIT(like->record_bytes_max + KEY_SLACK);
+    enum hf_status status = charge(source, batch_count * source_memory(block_bytes), error);
+    for (size_t i = 0; status == HF_OK && i < batch_count; i++)
+        if (!batch_init(&source->batches[i], block_bytes))
+            status = error_no_memory(error);
+    if (status == HF_OK)
+        status = open_decoder(source, error);
+    if (status != HF_OK)
+        name_source(source, error);
+    return status;
+}
+
+void source_release(struct source *source)
+{
+    for (size_t i = 0; i < source->batch_count; i++)
+        batch_release(&source->batches[i]);
+    buffer_release(&source->cutter.last_key);
+    buffer_release(&source->cutter.scratch);
+    decoder_free(source->decoder);
+    if (source->budget)
+        budget_give(source->budget, source->charged);
+    *source = (struct source){ 0 };
+}
+
+/* ---- Blocks -------------------------------------------------------------------------- */
+
+/* The bytes of the last batch that are not cut yet come first. */
+static void move_rest(struct source *source, struct batch *batch)
+{
+    const struct batch *last = source->last;
+    size_t size = last ? last->filled - source->rest_from : 0;
+    check(size <= batch->capacity);
+    if (size)
+        memmove(batch->block, last->block + source->rest_from, size);
+    batch->filled = size;
+    source->last = batch;
+    source->rest_from = 0;
+}
+
+static enum hf_status read_block(struct source *source, struct batch *batch,
+                                 struct hf_error *error)
+{
+    while (!source->at_end && batch->filled < batch->capacity) {
+        size_t size;
+        enum hf_status status =
+            decoder_read(source->decoder, batch->block + batch->filled,
+                         batch->capacity - batch->filled, &size, error);
+        if (status != HF_OK)
+            return status;
+        batch->filled += size;
+        source->at_end = size == 0;
+    }
+    batch->position = decoder_position(source->decoder);
+    return HF_OK;
+}
+
+/* A block that is all one record needs no more than its longest, with an end. */
+static size_t block_bytes_max(const struct source *source)
+{
+    return source->cutter.record_bytes_max + 64;
+}
+
+static enum hf_status grow_block(struct source *source, struct batch *batch, size_t wanted,
+                                 struct hf_error *error)
+{
+    if (wanted <= batch->capacity)
+        return HF_OK;
+    enum hf_status status = charge(source, wanted - batch->capacity, error);
+    if (status != HF_OK)
+        return status;
+    char *block = realloc(batch->block, wanted + BLOCK_SLACK);
+    if (!block)
+        return error_no_memory(error);
+    batch->block = block;
+    batch->capacity = wanted;
+    return HF_OK;
+}
+
+/* ---- Records that are too long ------------------------------------------------------- */
+
+/* Cuts a piece off such a record; the bytes before `from` are cut already. Returns where it
+ * ends. */
+static size_t cut_piece(struct source *source, struct batch *batch, size_t from, bool fresh)
+{
+    struct view bytes = { batch->block + from, batch->filled - from };
+    bool ended = false;
+    size_t size = source->cutter.format->skip(&source->cutter, bytes, fresh, &ended);
+    bool whole = ended || (source->at_end && from + size == batch->filled);
+    struct view record = { bytes.data, size };
+    if (ended)
+        record.size--; /* its LF, or whatever stands for it */
+    cut_fault(&source->cutter, record, whole ? ROW_TOO_LONG : ROW_PIECE);
+    source->skipping = !whole;
+    return from + size;
+}
+
+/* ---- Filling ------------------------------------------------------------------------- */
+
+/* Cuts what the block holds. When that is not even one record, the block grows and is read on,
+ * or the record turns out to be too long. */
+static enum hf_status cut_block(struct source *source, struct batch *batch,
+                                struct hf_error *error)
+{
+    struct cutter *cutter = &source->cutter;
+    size_t from = source->rest_from;
+    for (;;) {
+        if (source->skipping)
+            from = cut_piece(source, batch, from, /* fresh */ false);
+        from += cutter->format->cut(cutter, from, batch->filled - from, source->at_end);
+        bool stuck = from == 0 && batch->row_count == 0 && !source->at_end &&
+                     !batch->unsorted && !batch->keys.failed;
+        if (!stuck)
+            break;
+        if (batch->filled >= block_bytes_max(source)) {
+            from = cut_piece(source, batch, from, /* fresh */ true);
+            break;
+        }
+        size_t wanted = 2 * batch->capacity;
+        if (wanted > block_bytes_max(source))
+            wanted = block_bytes_max(source);
+        enum hf_status status = grow_block(source, batch, wanted, error);
+        if (status == HF_OK)
+            status = read_block(source, batch, error);
+        if (status != HF_OK)
+            return status;
+    }
+    source->rest_from = from;
+    return batch->keys.failed ? error_no_memory(error) : HF_OK;
+}
+
+/* The key of the last good row must outlive its batch. */
+static bool keep_last_key(struct cutter *cutter)
+{
+    if (!cutter->last_good || cutter->any_order)
+        return true;
+    struct view key = cut_last_key(cutter);
+    buffer_clear(&cutter->last_key);
+    return buffer_reserve(&cutter->last_key, key.size + KEY_SLACK) &&
+           buffer_append(&cutter->last_key, key);
+}
+
+static enum hf_status check_header(struct source *source, struct batch *batch,
+                                   struct hf_error *error)
+{
+    struct view record;
+    struct view bytes = { batch->block, batch->filled };
+    size_t size =
+        source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
+    if (size == 0 && batch->filled)
+        return error_set(error, HF_INVALID, "its header does not end");
+    if (size && !view_equal(record, source->header))
+        return error_set(error, HF_INVALID, "its header is not that of the other inputs");
+    source->rest_from = size;
+    return HF_OK;
+}
+
+static enum hf_status fill(struct source *source, struct batch *batch, struct hf_error *error)
+{
+    bool first = !source->last;
+    batch_clear(batch);
+    source->cutter.batch = batch;
+    source->cutter.last_good = 0;
+    size_t rest = first ? 0 : source->last->filled - source->rest_from;
+    size_t wanted = first && source->header.size > batch->capacity / 2
+                        ? 2 * source->header.size
+                        : rest;
+    enum hf_status status = grow_block(source, batch, wanted, error);
+    if (status != HF_OK)
+        return status;
+    move_rest(source, batch);
+    status = read_block(source, batch, error);
+    if (status == HF_OK && first && source->header.data)
+        status = check_header(source, batch, error);
+    if (status == HF_OK)
+        status = cut_block(source, batch, error);
+    return status;
+}
+
+enum hf_status source_fill(struct source *source, struct batch *batch, struct hf_error *error)
+{
+    enum hf_status status;
+    /* A block may hold nothing but empty lines. */
+    do {
+        status = fill(source, batch, error);
+    } while (status == HF_OK && batch->row_count == 0 && !batch->unsorted &&
+             !(source->at_end && source->rest_from == batch->filled));
+    if (status == HF_OK && !keep_last_key(&source->cutter))
+        status = error_no_memory(error);
+    if (status != HF_OK) {
+        name_source(source, error);
+        return status;
+    }
+    batch->rows[batch->row_count].fault = ROW_END;
+    batch->rows_before = source->rows;
+    source->rows += batch->row_count - source->skipping; /* its last row is a piece then */
+    return HF_OK;
+}
+
+enum hf_status source_read_header(struct source *source, struct buffer *to,
+                                  struct hf_error *error)
+{
+    struct batch *batch = &source->batches[0];
+    struct view record = { NULL, 0 };
+    for (;;) {
+        enum hf_status status = read_block(source, batch, error);
+        if (status != HF_OK)
+            return status;
+        struct view bytes = { batch->block, batch->filled };
+        if (source->cutter.format->header(&source->cutter, bytes, source->at_end, &record) ||
+            batch->filled == 0)
+            break;
+        if (source->at_end || batch->capacity >= block_bytes_max(source))
+            return error_set(error, HF_INVALID, "its header does not end");
+        status = grow_block(source, batch, 2 * batch->capacity, error);
+        if (status != HF_OK)
+            return status;
+    }
+    return buffer_append(to, record) ? HF_OK : error_no_memory(error);
+}

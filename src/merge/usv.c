@@ -1,0 +1,112 @@
+/* usv.c: records of fields between unit separators (0x1F), ended by LF; RS and RS LF are taken as
+ * ends too. All other bytes are data.
+ *
+ * Since an empty line is no record, RS LF needs no look ahead: the RS ends the record, and the LF
+ * one that is empty. */
+#include "merge/control.h"
+#include "merge/format.h"
+
+#define UNIT_SEPARATOR   0x1F
+#define RECORD_SEPARATOR 0x1E
+
+/* Where the scanner is within the record that it has not seen the end of. */
+struct place {
+    size_t start; /* of the record */
+    size_t field; /* where the present one starts */
+    size_t number;
+    struct view key;
+    struct view time;
+};
+
+static inline void end_field(const struct cutter *cutter, struct place *place, size_t at)
+{
+    const char *block = cutter->batch->block;
+    if (place->number == cutter->key.number)
+        place->key = (struct view){ block + place->field, at - place->field };
+    if (place->number == cutter->time.number)
+        place->time = (struct view){ block + place->field, at - place->field };
+    place->number++;
+    place->field = at + 1;
+}
+
+static inline void end_record(struct cutter *cutter, struct place *place, size_t at)
+{
+    struct view record = { cutter->batch->block + place->start, at - place->start };
+    struct instant time;
+    if (record.size == 0)
+        return;
+    end_field(cutter, place, at);
+    if (cutter->key.asked && !place->key.data)
+        cut_fault(cutter, record, ROW_NO_KEY);
+    else if (cutter->time.asked && !place->time.data)
+        cut_fault(cutter, record, ROW_NO_TIME);
+    else if (cutter->time.asked && !instant_parse(place->time, &time))
+        cut_fault(cutter, record, ROW_BAD_TIME);
+    else
+        cut_row(cutter, record, place->key, /* apart */ false, &time);
+}
+
+static inline struct place begin_record(size_t at)
+{
+    return (struct place){ .start = at, .field = at, .number = 1 };
+}
+
+static size_t usv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end)
+{
+    struct batch *batch = cutter->batch;
+    size_t end = at + size;
+    struct place place = begin_record(at);
+    for (size_t base = at; base < end; base += CONTROL_BYTES) {
+        uint64_t bits = control_bits(batch->block + base);
+        for (; bits; bits &= bits - 1) {
+            size_t here = base + (size_t)__builtin_ctzll(bits);
+            char byte = batch->block[here];
+            if (here >= end)
+                break;
+            if (byte == UNIT_SEPARATOR) {
+                end_field(cutter, &place, here);
+            } else if (byte == '\n' || byte == RECORD_SEPARATOR) {
+                end_record(cutter, &place, here);
+                place = begin_record(here + 1);
+                if (batch_full(batch))
+                    return here + 1 - at;
+            }
+        }
+    }
+    if (at_end && place.start < end) {
+        end_record(cutter, &place, end);
+        place.start = end;
+    }
+    return place.start - at;
+}
+
+static size_t usv_skip(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended)
+{
+    (void)cutter;
+    (void)fresh;
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (bytes.data[i] == '\n' || bytes.data[i] == RECORD_SEPARATOR) {
+            *ret_ended = true;
+            return i + 1;
+        }
+    }
+    *ret_ended = false;
+    return bytes.size;
+}
+
+static enum hf_status usv_resolve(struct cutter *cutter, struct view header,
+                                  struct hf_error *error)
+{
+    (void)header;
+    if ((cutter->key.asked && !cutter->key.number) ||
+        (cutter->time.asked && !cutter->time.number))
+        return error_set(error, HF_INVALID,
+                         "fields of usv have no names; give their numbers, from 1");
+    return HF_OK;
+}
+
+const struct format format_usv = {
+    .cut = usv_cut,
+    .skip = usv_skip,
+    .resolve = usv_resolve,
+};

@@ -1,0 +1,126 @@
+#include "cut_kit.h"
+
+#include "base/check.h"
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TEXT_MAX ((size_t)1 << 20)
+
+static const char *fault_name(enum row_fault fault)
+{
+#define FAULT_NAME_(name, text) [ROW_##name] = #name,
+    static const char *const names[] = { ROW_FAULT_TABLE(FAULT_NAME_) };
+#undef FAULT_NAME_
+    return names[fault];
+}
+
+static struct field field_named(const char *text)
+{
+    struct field field = { 0 };
+    struct hf_error error;
+    if (text)
+        assert_status(HF_OK, field_parse(view_of(text), &field, &error), &error);
+    return field;
+}
+
+void cut_open(struct cut *cut, const struct cut_setup *setup, struct view input)
+{
+    assert_true(batch_init(&cut->batch, input.size));
+    if (input.size)
+        memcpy(cut->batch.block, input.data, input.size);
+    memset(cut->batch.block + input.size, '"', BLOCK_SLACK);
+    cut->batch.filled = input.size;
+    cut->cutter = (struct cutter){ .format = setup->format,
+                                   .separator = setup->separator ? setup->separator : ',',
+                                   .key = field_named(setup->key),
+                                   .time = field_named(setup->time),
+                                   .columns = setup->columns,
+                                   .record_bytes_max = TEXT_MAX,
+                                   .any_order = true,
+                                   .batch = &cut->batch,
+                                   .last_key = BUFFER_INIT(TEXT_MAX),
+                                   .scratch = BUFFER_INIT(TEXT_MAX) };
+}
+
+void cut_close(struct cut *cut)
+{
+    buffer_release(&cut->cutter.last_key);
+    buffer_release(&cut->cutter.scratch);
+    batch_release(&cut->batch);
+}
+
+static void show_row(const struct cut *cut, size_t i, struct buffer *text)
+{
+    const struct batch *batch = &cut->batch;
+    const struct row *row = &batch->rows[i];
+    if (row->fault)
+        buffer_print(text, "!%s", fault_name(row->fault));
+    else if (!cut->cutter.key.asked)
+        buffer_print(text, "@%" PRId64, row->time.s);
+    else
+        buffer_append(text, batch_key(batch, row));
+    buffer_append(text, VIEW("|"));
+    buffer_append(text, batch_record(batch, row));
+    if (!row->fault && cut->cutter.key.asked && cut->cutter.time.asked)
+        buffer_print(text, "|%" PRId64, row->time.s);
+    buffer_append(text, VIEW("\n"));
+}
+
+/* Cuts [at, end), with a fresh batch whenever one is full; returns where it stopped. */
+static size_t cut_to(struct cut *cut, size_t at, size_t end, struct buffer *text)
+{
+    bool at_end = end == cut->batch.filled, full;
+    do {
+        batch_clear(&cut->batch);
+        cut->cutter.last_good = 0;
+        size_t used = cut->cutter.format->cut(&cut->cutter, at, end - at, at_end);
+        assert_true(used <= end - at);
+        for (size_t i = 0; i < cut->batch.row_count; i++)
+            show_row(cut, i, text);
+        full = batch_full(&cut->batch);
+        assert_true(used > 0 || !full);
+        at += used;
+    } while (full);
+    return at;
+}
+
+static void assert_one_way(const struct cut_setup *setup, struct view input, size_t middle,
+                           size_t rows, const char *expected)
+{
+    struct cut cut;
+    struct buffer text = BUFFER_INIT(2 * TEXT_MAX);
+    cut_open(&cut, setup, input);
+    cut.batch.row_capacity = rows;
+    size_t at = middle < input.size ? cut_to(&cut, 0, middle, &text) : 0;
+    assert_int_equal(cut_to(&cut, at, input.size, &text), input.size);
+    assert_false(text.failed);
+    if (!view_equal(buffer_view(&text), view_of(expected)))
+        fail_msg("met at byte %zu, %zu rows at once:\n%s\nexpected:\n%s", middle, rows,
+                 buffer_text(&text), expected);
+    buffer_release(&text);
+    cut_close(&cut);
+}
+
+void assert_rows_of(const struct cut_setup *setup, struct view input, const char *expected)
+{
+    assert_one_way(setup, input, input.size, 64, expected);
+    assert_one_way(setup, input, input.size, 1, expected);
+    for (size_t i = 0; i < input.size; i++)
+        assert_one_way(setup, input, i, 64, expected);
+}
+
+size_t cut_skip(const struct cut_setup *setup, struct view bytes, size_t piece, bool *ret_ended)
+{
+    struct cut cut;
+    size_t at = 0;
+    cut_open(&cut, setup, VIEW(""));
+    *ret_ended = false;
+    /* In brackets, because cmocka has a macro of this name. */
+    while (at < bytes.size && !*ret_ended)
+        at += (setup->format->skip)(&cut.cutter, view_first(view_from(bytes, at), piece),
+                                    at == 0, ret_ended);
+    cut_close(&cut);
+    return at;
+}

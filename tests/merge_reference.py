@@ -1,0 +1,374 @@
+"""merge_reference.py: what `holdfast merge` must give, computed slowly and plainly.
+
+It shares nothing with the program but the rules: whole files in memory, Python's sort, times as
+whole numbers of 10^-18 s. merge_test.py holds the program against it.
+"""
+
+import datetime
+import json
+import re
+from collections import Counter, namedtuple
+
+ATTO = 10**18  # of a second: the finest fraction that counts
+EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+INT64_MAX = 2**63 - 1
+
+# key and time are what stands behind --key and --time: a string, or None.
+Options = namedtuple("Options", "format key time header record_bytes_max",
+                     defaults=(None, None, True, 16 * 1024 * 1024))
+
+# A record as it stood, without its end, and its values by number (from 1) or by name; None: it
+# is malformed.
+Record = namedtuple("Record", "data values")
+
+# A good row: what the output is ordered by, the record, and its key and time.
+Row = namedtuple("Row", "field data key time")
+
+
+class Invalid(Exception):
+    """The merge as a whole is refused."""
+
+
+class Result:
+    """What comes of a merge.
+
+    output is None where the rules leave a choice: several inputs hold rows that are equal in the
+    field and not in the order of their bytes. `sequences` are then the rows of each input in the
+    order in which they must appear.
+    """
+
+    def __init__(self):
+        self.header = b""
+        self.output = None
+        self.rejects = []
+        self.sequences = []
+        self.rows_in = 0
+        self.rows_out = 0
+        self.rows_superseded = 0
+        self.inputs_unsorted = 0
+
+
+# ---- Times --------------------------------------------------------------------------------------
+
+
+RFC3339 = re.compile(rb"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+                     rb"(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))")
+EPOCH = re.compile(rb"(-?)([0-9]+)(?:\.([0-9]+))?")
+
+
+def fraction(digits, unit):
+    """0.DIGITS of a unit of so many 10^-18 s, cut where those end."""
+    return int(digits) * unit // 10**len(digits) if digits else 0
+
+
+def instant_rfc3339(match):
+    year, month, day, hour, minute, second = (int(group) for group in match.groups()[:6])
+    digits, sign, zone_hour, zone_minute = match.groups()[6:]
+    zone = int(zone_hour or 0) * 60 + int(zone_minute or 0)
+    if hour > 23 or minute > 59 or second > 60 or int(zone_hour or 0) > 23 \
+            or int(zone_minute or 0) > 59:
+        return None
+    try:
+        days = datetime.date(year, month, day).toordinal()
+    except ValueError:
+        return None
+    minutes = (days * 24 + hour) * 60 + minute - (-zone if sign == b"-" else zone)
+    utc_day = minutes // (24 * 60)
+    if not 1 <= utc_day <= datetime.date.max.toordinal():
+        return None
+    seconds = (minutes - EPOCH_DAY * 24 * 60) * 60 + min(second, 59)
+    return seconds * ATTO + fraction(digits, ATTO)
+
+
+def instant_epoch(match):
+    sign, whole, digits = match.groups()
+    whole = int(whole)
+    if whole > INT64_MAX:
+        return None
+    for bound, unit in ((10**11, ATTO), (10**14, ATTO // 10**3), (10**17, ATTO // 10**6),
+                        (INT64_MAX + 1, ATTO // 10**9)):
+        if whole < bound:
+            instant = whole * unit + fraction(digits, unit)
+            return -instant if sign else instant
+    return None
+
+
+def instant(text):
+    """10^-18 s since 1970, or None."""
+    for pattern, value in ((RFC3339, instant_rfc3339), (EPOCH, instant_epoch)):
+        match = pattern.fullmatch(text)
+        if match:
+            return value(match)
+    return None
+
+
+# ---- Records ------------------------------------------------------------------------------------
+
+
+def cut_usv(data):
+    for record in re.split(rb"\x1e\n|\x1e|\n", data):
+        if record:
+            yield Record(record, dict(enumerate(record.split(b"\x1f"), 1)))
+
+
+def cut_separated(data, separator):
+    """Records of RFC 4180. A quote that never closes takes the rest of the data with it."""
+    at = 0
+    unquoted_end = re.compile(rb"[\n" + re.escape(separator) + rb"]|\Z")
+    while at < len(data):
+        begin, values, sound, ended = at, [], True, False
+        while not ended:
+            quoted = data[at:at + 1] == b'"'
+            value = b""
+            if quoted:
+                value, at, closed = cut_quoted(data, at)
+                sound = sound and closed
+            stop = unquoted_end.search(data, at).start()
+            ended = data[stop:stop + 1] != separator
+            text = data[at:stop]
+            at = stop + 1
+            if data[stop:stop + 1] == b"\n" and text[-1:] == b"\r":
+                text = text[:-1]
+                stop -= 1
+            sound = sound and not (text if quoted else b'"' in text)
+            values.append(value if quoted else text)
+        record = data[begin:stop]
+        if record:
+            yield Record(record, dict(enumerate(values, 1)) if sound else None)
+
+
+def cut_quoted(data, at):
+    """The value that begins with the quote at `at`, where it ends, and whether it does end."""
+    value, begin = b"", at + 1
+    while True:
+        quote = data.find(b'"', begin)
+        if quote < 0:
+            return value, len(data), False
+        value += data[begin:quote]
+        if data[quote + 1:quote + 2] != b'"':
+            return value, quote + 1, True
+        value += b'"'
+        begin = quote + 2
+
+
+class Number(str):
+    """A number of JSON, as its text."""
+
+
+def refuse_constant(text):
+    raise ValueError(text)  # NaN and Infinity, which Python would take
+
+
+def json_object(line):
+    try:
+        parsed = json.loads(line.decode("utf-8"), parse_int=Number, parse_float=Number,
+                            parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def cut_ndjson(data):
+    for line in data.split(b"\n"):
+        if line.strip(b" \t\r"):
+            line = line[:-1] if line.endswith(b"\r") else line
+            parsed = json_object(line)
+            # Lone surrogates have no UTF-8.
+            yield Record(line, None if parsed is None else {
+                name: json_value(value) for name, value in parsed.items()})
+
+
+def json_value(value):
+    if not isinstance(value, str):
+        return None
+    try:
+        return value.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+
+
+CUTTERS = {
+    "usv": cut_usv,
+    "csv": lambda data: cut_separated(data, b","),
+    "tsv": lambda data: cut_separated(data, b"\t"),
+    "ndjson": cut_ndjson,
+}
+
+
+# ---- One input ----------------------------------------------------------------------------------
+
+
+def split_header(options, data):
+    """The header, or None, and the records behind it."""
+    named = options.format in ("csv", "tsv") and options.header
+    if named and data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    records = list(CUTTERS[options.format](data))
+    return (records[0], records[1:]) if named and records else (None, records)
+
+
+def find_field(options, header, text):
+    """What a record's values are looked up by."""
+    if text is None or options.format == "ndjson":
+        return text
+    if re.fullmatch("[0-9]+", text):
+        if header and not 1 <= int(text) <= len(header.values):
+            raise Invalid(text)
+        return int(text)
+    numbers = [n for n, name in header.values.items() if name == text.encode()] if header else []
+    if not numbers:
+        raise Invalid(text)
+    return numbers[0]
+
+
+def read_row(options, record, columns, key_field, time_field):
+    """A row, or None for one that is rejected."""
+    values = record.values
+    if len(record.data) > options.record_bytes_max or values is None:
+        return None
+    if columns and len(values) != columns:
+        return None
+    key = time = None
+    if key_field is not None:
+        key = values.get(key_field)
+        if key is None:
+            return None
+    if time_field is not None:
+        time = instant(values.get(time_field) or b"")
+        if time is None:
+            return None
+    return Row(time if key is None else key, record.data, key, time)
+
+
+def read_rows(options, header, records):
+    """The good rows of an input, and the records that are rejected."""
+    columns = len(header.values) if header else 0
+    rows, rejects = [], []
+    key_field = time_field = None
+    if header or records:  # else there is nothing to look a name up in
+        key_field = find_field(options, header, options.key)
+        time_field = find_field(options, header, options.time)
+    for record in records:
+        row = read_row(options, record, columns, key_field, time_field)
+        if row:
+            rows.append(row)
+        else:
+            rejects.append(record.data)
+    return rows, rejects
+
+
+def sequence(rows):
+    """The rows of an input in the order that they keep, and whether they had to be sorted."""
+    fields = [row.field for row in rows]
+    unsorted = fields != sorted(fields)
+    return (sorted(rows, key=lambda row: (row.field, row.data)) if unsorted else rows), unsorted
+
+
+# ---- The merge ----------------------------------------------------------------------------------
+
+
+def merge(options, inputs):
+    """The Result of merging inputs, each the bytes of a file, decompressed."""
+    result = Result()
+    parts = [split_header(options, data) for data in inputs]
+    header = common_header([header for header, _ in parts if header])
+    result.header = header.data + b"\n" if header else b""
+    for _, records in parts:
+        rows, rejects = read_rows(options, header, records)
+        rows, unsorted = sequence(rows)
+        result.rows_in += len(records)
+        result.rejects += rejects
+        result.sequences.append(rows)
+        result.inputs_unsorted += unsorted
+    rows = [row for rows in result.sequences for row in rows]
+    determined = True
+    if options.key is not None and options.time is not None:
+        rows = latest_wins(rows)
+    elif is_determined(result.sequences):
+        rows = in_groups(result.sequences)
+    else:
+        determined = False
+    if determined:
+        result.output = result.header + b"".join(row.data + b"\n" for row in rows)
+    result.rows_out = len(rows)
+    result.rows_superseded = result.rows_in - len(result.rejects) - len(rows)
+    return result
+
+
+def common_header(headers):
+    if any(header.data != headers[0].data for header in headers):
+        raise Invalid("headers differ")
+    return headers[0] if headers else None
+
+
+def latest_wins(rows):
+    """One row a key, in the order of the keys."""
+    best = {}
+    for row in rows:
+        last = best.get(row.key)
+        if last is None or (row.time, row.data) > (last.time, last.data):
+            best[row.key] = row
+    return [best[key] for key in sorted(best)]
+
+
+def groups(rows):
+    """The records of each field value, in their order."""
+    found = {}
+    for row in rows:
+        found.setdefault(row.field, []).append(row.data)
+    return found
+
+
+def is_determined(sequences):
+    """Whether ties between files are decided by the records alone: wherever several files hold
+    rows with one field, each has them in the order of their bytes."""
+    grouped = [groups(rows) for rows in sequences]
+    holders = Counter(field for found in grouped for field in found)
+    return all(holders[field] == 1 or records == sorted(records)
+               for found in grouped for field, records in found.items())
+
+
+def in_groups(sequences):
+    """All rows by field; each field's either from one file, as they stand there, or sorted."""
+    together, holders = {}, Counter()
+    for rows in sequences:
+        holders.update({row.field for row in rows})
+        for row in rows:
+            together.setdefault(row.field, []).append(row)
+    return [row for field in sorted(together)
+            for row in (together[field] if holders[field] == 1
+                        else sorted(together[field], key=lambda row: row.data))]
+
+
+def split_known(body, known):
+    """Cuts a file into records, of which it knows all that there can be: they may hold LF."""
+    if not any(b"\n" in record for record in known):
+        return body.split(b"\n")[:-1]
+    records, at = [], 0
+    longest_first = sorted(known, key=len, reverse=True)
+    while at < len(body):
+        record = next((data for data in longest_first if body.startswith(data + b"\n", at)), None)
+        if record is None:
+            return None
+        records.append(record)
+        at += len(record) + 1
+    return records
+
+
+def complaint(result, output):
+    """Why an output is not one that the rules allow where they leave a choice; None: it is."""
+    if not output.startswith(result.header):
+        return "the header is missing"
+    expected = Counter(row.data for rows in result.sequences for row in rows)
+    field_of = {row.data: row.field for rows in result.sequences for row in rows}
+    records = split_known(output[len(result.header):], expected)
+    if Counter(records) != expected:
+        return "some records are missing, or too many"
+    fields = [field_of[record] for record in records]
+    if fields != sorted(fields):
+        return "the records are not in the order of the field"
+    for number, rows in enumerate(result.sequences):
+        rest = iter(records)
+        if not all(any(record == row.data for record in rest) for row in rows):
+            return f"equal rows of input {number} changed their order"
+    return None
