@@ -226,7 +226,7 @@ static void random_times_agree_with_the_c_library(void **state)
 {
     (void)state;
     struct prng prng = prng_seeded(11);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 50000; i++) {
         struct sample sample = draw(&prng);
         struct tm tm = sample.tm;
         char text[128];
@@ -240,19 +240,28 @@ static void random_times_agree_with_the_c_library(void **state)
     }
 }
 
+static void assert_day(int year, int month, int day, int64_t days)
+{
+    struct date date = { (uint32_t)year, (uint32_t)month, (uint32_t)day };
+    struct date back = date_of_days(days);
+    if (days_of_date(date) != days || memcmp(&date, &back, sizeof date) != 0)
+        fail_msg("%d-%d-%d is not day %lld", year, month, day, (long long)days);
+}
+
+/* Counts through the calendar: the first and the last day of each month, and every day of one
+ * cycle of 400 years. */
 static void dates_and_days_are_each_others_inverse(void **state)
 {
     (void)state;
     int64_t days = INSTANT_S_MIN / 86400;
-    for (uint32_t year = 1; year <= 9999; year++)
-        for (uint32_t month = 1; month <= 12; month++)
-            for (uint32_t day = 1; day <= (uint32_t)last_day((int)year, (int)month);
-                 day++, days++) {
-                struct date back = date_of_days(days);
-                if (days_of_date((struct date){ year, month, day }) != days ||
-                    back.year != year || back.month != month || back.day != day)
-                    fail_msg("%u-%u-%u is not day %lld", year, month, day, (long long)days);
-            }
+    for (int year = 1; year <= 9999; year++) {
+        for (int month = 1; month <= 12; month++) {
+            int last = last_day(year, month);
+            for (int day = 1; day <= last; day++, days++)
+                if ((year > 1800 && year <= 2200) || day == 1 || day == last)
+                    assert_day(year, month, day, days);
+        }
+    }
     assert_true(days == (INSTANT_S_MAX + 1) / 86400);
 }
 
@@ -358,7 +367,7 @@ static void random_numbers_agree_with_128_bits(void **state)
 {
     (void)state;
     struct prng prng = prng_seeded(12);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 50000; i++) {
         int64_t whole = (int64_t)(prng_next(&prng) >> (1 + prng_below(&prng, 63)));
         uint32_t thousandths = (uint32_t)prng_below(&prng, 1000);
         bool negative = prng_below(&prng, 2);
@@ -413,7 +422,7 @@ static void random_bytes_are_ordered_as_the_instants_are(void **state)
 {
     (void)state;
     struct prng prng = prng_seeded(13);
-    for (int i = 0; i < 200000; i++) {
+    for (int i = 0; i < 50000; i++) {
         struct instant a = { (int64_t)prng_next(&prng), prng_below(&prng, ATTO_OF_S) }, b = a;
         if (prng_below(&prng, 2))
             b.s = (int64_t)prng_next(&prng);

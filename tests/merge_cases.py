@@ -335,7 +335,9 @@ def draw_file(rng, form, mode, keys, instants, filler_sizes, bad_share):
 
 
 def zstd(data, *args):
-    return subprocess.run(["zstd", "-q", "-c", *args], input=data, capture_output=True,
+    """What the program zstd makes of data, whose size it knows, as it would of a file."""
+    size = [] if "-d" in args else [f"--stream-size={len(data)}"]
+    return subprocess.run(["zstd", "-q", "-c", *size, *args], input=data, capture_output=True,
                           check=True).stdout
 
 

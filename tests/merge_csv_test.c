@@ -84,27 +84,21 @@ static void fields_of_any_length_end_where_they_end(void **state)
     }
 }
 
-/* Bytes that differ from a separator, LF or quote in one bit, or follow one, are data. */
+/* Whatever byte a word has beside them. */
 static void only_the_three_bytes_end_a_field(void **state)
 {
     (void)state;
-    char input[32], expected[64];
     for (int byte = 0; byte < 256; byte++) {
-        if (strchr(",\n\"", byte) && byte != 0)
+        if (byte == ',' || byte == '\n' || byte == '"')
             continue;
-        char field[] = { (char)byte, 'x', (char)byte, (char)byte, 'y' };
-        struct buffer in = BUFFER_INIT(sizeof input), out = BUFFER_INIT(sizeof expected);
-        buffer_append(&in, (struct view){ field, 5 });
-        buffer_append(&in, VIEW(",z\n"));
+        char line[] = { (char)byte, 'x', (char)byte, (char)byte, ',', (char)byte, '\n' };
+        struct view input = { line, sizeof line };
         struct cut cut;
-        cut_open(&cut, &by_first, buffer_view(&in));
-        assert_int_equal(format_csv.cut(&cut.cutter, 0, in.size, false), in.size);
+        cut_open(&cut, &by_first, input);
+        assert_int_equal(format_csv.cut(&cut.cutter, 0, input.size, false), input.size);
         assert_int_equal(cut.batch.row_count, 1);
-        assert_true(
-            view_equal(batch_key(&cut.batch, cut.batch.rows), (struct view){ field, 5 }));
+        assert_true(view_equal(batch_key(&cut.batch, cut.batch.rows), view_first(input, 4)));
         cut_close(&cut);
-        buffer_release(&in);
-        buffer_release(&out);
     }
 }
 

@@ -467,7 +467,7 @@ def measure(s, args, inputs, out="out"):
     return json.loads(done.stdout), int(done.stderr) * 1024
 
 
-def long_record_file(s, name, begin, piece, end, rows, bytes_min=100 * MIB):
+def long_record_file(s, name, begin, piece, end, line_end, rows, bytes_min=100 * MIB):
     """A file with one record of 100 MiB between two rows; the hash of that record and an LF."""
     digest = hashlib.sha256(begin)
     with open(s.file(name), "wb") as out:
@@ -475,22 +475,22 @@ def long_record_file(s, name, begin, piece, end, rows, bytes_min=100 * MIB):
         for _ in range(bytes_min // len(piece) + 1):
             out.write(piece)
             digest.update(piece)
-        out.write(end + b"\n" + rows[1] + b"\n")
+        out.write(end + line_end + rows[1] + b"\n")
     digest.update(end + b"\n")
     return digest.hexdigest()
 
 
 LONG_RECORDS = {
-    "usv": ("1", u("b", "1", ""), b"x\0y\r" * 16384, b"", (u("a", "1"), u("c", "1"))),
-    "csv": ("k", b'b,1,"', b'x""\r\ny,' * 8192, b'"', (b"k,t,v\na,1,x", b"c,1,z")),
-    "ndjson": ("k", b'{"k":"b","t":1,"x":"', b"x\\n" * 16384, b'"}',
+    "usv": ("1", u("b", "1", ""), b"x\0y\r" * 16384, b"", b"\x1e\n", (u("a", "1"), u("c", "1"))),
+    "csv": ("k", b'b,1,"', b'x""\r\ny,' * 8192, b'"', b"\r\n", (b"k,t,v\na,1,x", b"c,1,z")),
+    "ndjson": ("k", b'{"k":"b","t":1,"x":"', b"x\\n" * 16384, b'"}', b"\r\n",
                (b'{"k":"a","t":1}', b'{"k":"c","t":1}')),
 }
 
 
 def stream_long_record(s, name):
-    key, begin, piece, end, rows = LONG_RECORDS[name]
-    digest = long_record_file(s, "in", begin, piece, end, rows)
+    key, begin, piece, end, line_end, rows = LONG_RECORDS[name]
+    digest = long_record_file(s, "in", begin, piece, end, line_end, rows)
     args = ["--format", name, "--key", key]
     summary, peak = measure(s, args, ["in"])
     equal(s.read("out"), lines(*rows))

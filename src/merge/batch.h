@@ -13,19 +13,19 @@
 #include <assert.h>
 
 /* Why a row cannot be merged. One table makes the enum and the words. */
-#define ROW_FAULT_TABLE(ROW)                                                       \
-    ROW(NONE, "is fine")                                                           \
-    ROW(END, "is the last of its batch")                                           \
-    ROW(PIECE, "goes on")                                                          \
-    ROW(TOO_LONG, "is longer than a record may be")                                \
-    ROW(NO_KEY, "has no key field")                                                \
-    ROW(NO_TIME, "has no time field")                                              \
+#define ROW_FAULT_TABLE(ROW)                                                           \
+    ROW(NONE, "is fine")                                                               \
+    ROW(END, "is the last of its batch")                                               \
+    ROW(PIECE, "goes on")                                                              \
+    ROW(TOO_LONG, "is longer than a record may be")                                    \
+    ROW(NO_KEY, "has no key field")                                                    \
+    ROW(NO_TIME, "has no time field")                                                  \
     ROW(BAD_TIME, "has a time field that is neither RFC 3339 nor a number since 1970") \
-    ROW(COLUMNS, "has another number of fields than the header")                   \
-    ROW(QUOTES, "has quotes where they cannot stand, or that never end")           \
-    ROW(BAD_JSON, "is not one JSON object")                                        \
-    ROW(TOO_DEEP, "is nested too deeply")                                          \
-    ROW(KEY_KIND, "has a key that is neither a string nor a number")               \
+    ROW(COLUMNS, "has another number of fields than the header")                       \
+    ROW(QUOTES, "has quotes where they cannot stand, or that never end")               \
+    ROW(BAD_JSON, "is not one JSON object")                                            \
+    ROW(TOO_DEEP, "is nested too deeply")                                              \
+    ROW(KEY_KIND, "has a key that is neither a string nor a number")                   \
     ROW(NOT_UTF8, "is not UTF-8")
 
 #define ROW_FAULT_ENUM_(name, text) ROW_##name,
@@ -40,9 +40,9 @@ static_assert(BLOCK_SLACK >= KEY_SLACK, "a key may stand at the end of a block")
 
 /* As long as a cache line: of 64 inputs, each next row is a line that was not looked at lately. */
 struct row {
-    order_code code; /* of the key, against that of the good row before it */
+    order_code code;     /* of the key, against that of the good row before it */
     struct instant time; /* where one is asked for */
-    uint32_t at;   /* the record within the block, without its end */
+    uint32_t at;         /* the record within the block, without its end */
     uint32_t size;
     uint32_t key_at; /* within the block, or within `keys` */
     uint32_t key_size;
@@ -54,13 +54,13 @@ struct batch {
     char *block; /* `filled` bytes, then BLOCK_SLACK more that may be read */
     size_t capacity;
     size_t filled;
-    struct row *rows;      /* with one of ROW_END behind the last */
+    struct row *rows; /* with one of ROW_END behind the last */
     size_t row_count;
     size_t row_capacity;
-    struct buffer keys; /* values of keys that their records write in another way */
-    bool unsorted;      /* the row after the last is smaller than that; nothing follows */
+    struct buffer keys;   /* values of keys that their records write in another way */
+    bool unsorted;        /* the row after the last is smaller than that; nothing follows */
     uint64_t rows_before; /* rows of its input that came before these */
-    uint64_t position;  /* bytes of the file that were read when this was filled */
+    uint64_t position;    /* bytes of the file that were read when this was filled */
 };
 
 /* False without memory; release is right all the same. `capacity` is that of the block. */

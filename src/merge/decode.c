@@ -76,7 +76,7 @@ static enum hf_status want_input(struct decoder *decoder, size_t want, struct hf
     decoder->input_at = 0;
     decoder->input_size = unused.size;
     while (decoder->input_size < want && !decoder->at_end) {
-        size_t got;
+        size_t got = 0;
         enum hf_status status =
             read_some(decoder, decoder->input + decoder->input_size,
                       decoder->input_capacity - decoder->input_size, &got, error);

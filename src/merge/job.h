@@ -15,6 +15,8 @@ struct job {
     struct view header;   /* that all inputs have; data NULL: the format has none */
     bool latest_wins;
     struct budget budget;
+    size_t group;        /* inputs that are merged at once, at most */
+    size_t sort_reserve; /* of the budget: what sorting leaves for reading */
     bool rejecting; /* the reject file is open */
     struct sink rejects;
     struct merge_result result;

@@ -26,8 +26,9 @@
 #define GROUP_MAX 224
 #define GROUP_MIN 2
 
-/* Beside a group there is room for this many sorted runs. */
-#define RUNS_BESIDE_MAX 32
+/* What sorting leaves of the memory for reading, at first. */
+#define SORT_RESERVE_SHARE 8
+#define SORT_RESERVE_MIN   (4 * MIB)
 
 /* ---- Names --------------------------------------------------------------------------- */
 
@@ -117,8 +118,8 @@ enum hf_status job_reject(struct job *job, const struct source *source,
 {
     if (!job->rejecting) {
         char path[PATH_MAX];
-        enum hf_status status = sink_create(&job->rejects, job->env, reject_path(job, path),
-                                            MERGE_PLAIN, error);
+        enum hf_status status =
+            sink_create(&job->rejects, job->env, reject_path(job, path), MERGE_PLAIN, error);
         if (status != HF_OK)
             return status;
         job->rejecting = true;
@@ -231,8 +232,8 @@ static enum hf_status read_header(struct job *job, const struct feed *feeds, siz
     for (size_t i = 0; with_header && header->size == 0 && i < count; i++) {
         struct source source;
         enum hf_status status =
-            source_init(&source, &feeds[i], &job->cutter, (struct view){ NULL, 0 },
-                        64 * KIB, 1, &job->budget, error);
+            source_init(&source, &feeds[i], &job->cutter, (struct view){ NULL, 0 }, 64 * KIB, 1,
+                        &job->budget, error);
         if (status == HF_OK)
             status = source_read_header(&source, header, error);
         source_release(&source);
@@ -284,8 +285,8 @@ static int compare_feeds(const void *a, const void *b)
 static enum hf_status check_feed(struct job *job, struct feed *feed, struct hf_error *error)
 {
     struct source source;
-    enum hf_status status = source_init(&source, feed, &job->cutter, job->header,
-                                        256 * KIB, 1, &job->budget, error);
+    enum hf_status status = source_init(&source, feed, &job->cutter, job->header, 256 * KIB, 1,
+                                        &job->budget, error);
     struct batch *batch = &source.batches[0];
     uint64_t position = 0;
     while (status == HF_OK && !feed->unsorted) {
@@ -318,7 +319,6 @@ struct attempt {
     struct job *job;
     struct feed *feeds; /* the inputs, in an order of their own */
     size_t count;
-    size_t group;        /* inputs that are merged at once */
     struct runs *sorted; /* what the unsorted ones became */
     struct runs *merged; /* what groups of inputs became */
     struct feed *last;   /* what the last pass reads */
@@ -342,30 +342,50 @@ static enum hf_status merge_group(struct attempt *attempt, const struct feed *fe
     return status;
 }
 
-/* Collects what the last pass reads: sorted runs, then inputs, or the runs of their groups. */
-static enum hf_status gather(struct attempt *attempt)
+/* All inputs that are in order, group by group, into runs: no more than fit beside the sorted
+ * ones. */
+static enum hf_status merge_groups(struct attempt *attempt, const struct feed *files,
+                                   size_t count)
 {
+    struct job *job = attempt->job;
     enum hf_status status = HF_OK;
-    size_t files = 0;
-    struct feed *rest = attempt->last + RUNS_MAX + RUNS_MAX;
-    for (size_t i = 0; i < attempt->count; i++)
-        if (!attempt->feeds[i].unsorted)
-            rest[files++] = attempt->feeds[i];
-    bool in_groups = files > attempt->group;
-    for (size_t i = 0; in_groups && status == HF_OK && i < files; i += attempt->group)
-        status = merge_group(attempt, rest + i,
-                             files - i < attempt->group ? files - i : attempt->group);
-    if (status == HF_OK && attempt->sorted->count > RUNS_BESIDE_MAX &&
-        attempt->sorted->count + files > attempt->group)
-        status = runs_merge(attempt->sorted, attempt->job, 0, &attempt->end, attempt->error);
+    for (size_t i = 0; status == HF_OK && i < count; i += job->group)
+        status =
+            merge_group(attempt, files + i, count - i < job->group ? count - i : job->group);
     if (status != HF_OK)
         return status;
-    for (size_t i = 0; i < attempt->sorted->count; i++)
-        attempt->last[attempt->last_count++] = attempt->sorted->feeds[i];
-    for (size_t i = 0; i < attempt->merged->count; i++)
-        attempt->last[attempt->last_count++] = attempt->merged->feeds[i];
-    for (size_t i = 0; !in_groups && i < files; i++)
-        attempt->last[attempt->last_count++] = rest[i];
+    return runs_reduce(attempt->merged, job, job->group - attempt->sorted->count, &attempt->end,
+                       attempt->error);
+}
+
+static void add_last(struct attempt *attempt, const struct feed *feeds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        attempt->last[attempt->last_count++] = feeds[i];
+}
+
+/* Collects what the last pass reads: sorted runs, then inputs, or the runs of their groups. How
+ * inputs are grouped must not depend on how many runs memory made of the unsorted ones. */
+static enum hf_status gather(struct attempt *attempt)
+{
+    size_t group = attempt->job->group;
+    enum hf_status status = HF_OK;
+    size_t count = 0;
+    struct feed *files = attempt->last + 2 * RUNS_MAX;
+    for (size_t i = 0; i < attempt->count; i++)
+        if (!attempt->feeds[i].unsorted)
+            files[count++] = attempt->feeds[i];
+    if (attempt->sorted->count + count > group && attempt->sorted->count > 1)
+        status = runs_reduce(attempt->sorted, attempt->job, 1, &attempt->end, attempt->error);
+    bool in_groups = attempt->sorted->count + count > group;
+    if (status == HF_OK && in_groups)
+        status = merge_groups(attempt, files, count);
+    if (status != HF_OK)
+        return status;
+    add_last(attempt, attempt->sorted->feeds, attempt->sorted->count);
+    add_last(attempt, attempt->merged->feeds, attempt->merged->count);
+    if (!in_groups)
+        add_last(attempt, files, count);
     return HF_OK;
 }
 
@@ -438,8 +458,8 @@ static enum hf_status run_attempt(struct attempt *attempt)
     runs_init(attempt->sorted);
     runs_init(attempt->merged);
     if (job->result.inputs_unsorted)
-        status = sort_feeds(job, attempt->feeds, attempt->count, attempt->sorted,
-                            &attempt->end, attempt->error);
+        status = sort_feeds(job, attempt->feeds, attempt->count, attempt->sorted, &attempt->end,
+                            attempt->error);
     if (status == HF_OK)
         status = gather(attempt);
     for (size_t i = 0; status == HF_OK && i < attempt->last_count; i++)
@@ -452,6 +472,19 @@ static enum hf_status run_attempt(struct attempt *attempt)
     return status;
 }
 
+/* Fewer inputs at once, and more room for reading while sorting; false when that is done. */
+static bool narrow(struct job *job)
+{
+    size_t reserve_max = job->budget.limit / 4 * 3;
+    if (job->group == GROUP_MIN && job->sort_reserve == reserve_max)
+        return false;
+    job->group = (job->group + 1) / 2 > GROUP_MIN ? (job->group + 1) / 2 : GROUP_MIN;
+    job->sort_reserve *= 2;
+    if (job->sort_reserve > reserve_max)
+        job->sort_reserve = reserve_max;
+    return true;
+}
+
 /* Inputs are taken to be in order, and all at once, until it shows that they are not, or that
  * memory does not suffice. Either happens once, or a few times. */
 static enum hf_status run_attempts(struct attempt *attempt)
@@ -462,17 +495,15 @@ static enum hf_status run_attempts(struct attempt *attempt)
         if (status == HF_OK || status == HF_CANCELLED)
             return status;
         if (attempt->end.unsorted && !looked) {
-            status = find_unsorted(attempt->job, attempt->feeds, attempt->count,
-                                   attempt->error);
+            status =
+                find_unsorted(attempt->job, attempt->feeds, attempt->count, attempt->error);
             if (status != HF_OK)
                 return status;
             looked = true;
         } else if (attempt->end.unsorted) {
             return error_set(attempt->error, HF_UNAVAILABLE,
                              "an input changed while it was read");
-        } else if (attempt->end.too_wide && attempt->group > GROUP_MIN) {
-            attempt->group /= 2;
-        } else {
+        } else if (!attempt->end.too_wide || !narrow(attempt->job)) {
             return status;
         }
     }
@@ -482,7 +513,7 @@ static enum hf_status merge_records(struct job *job, const char *const *inputs, 
                                     struct hf_error *error)
 {
     struct buffer header = BUFFER_INIT(MERGE_RECORD_MAX);
-    struct attempt attempt = { .job = job, .count = count, .group = GROUP_MAX };
+    struct attempt attempt = { .job = job, .count = count };
     attempt.error = error;
     attempt.feeds = calloc(count, sizeof *attempt.feeds);
     attempt.last = calloc(count + 2 * RUNS_MAX, sizeof *attempt.last);
@@ -631,10 +662,13 @@ enum hf_status merge_files(struct env *env, const struct merge_options *options,
         .env = env,
         .options = options,
         .output = output,
+        .group = GROUP_MAX,
         .scratch_folder = scratch_folder(options, output, folder),
         .budget = { .limit = options->memory_bytes -
                              (program < PROGRAM_BYTES_MAX ? program : PROGRAM_BYTES_MAX) },
     };
+    size_t reserve = job.budget.limit / SORT_RESERVE_SHARE;
+    job.sort_reserve = reserve > SORT_RESERVE_MIN ? reserve : SORT_RESERVE_MIN;
     if (has_records(options->format))
         status = merge_records(&job, inputs, input_count, error);
     else

@@ -71,17 +71,19 @@ struct merge_command {
 
 struct merge_options {
     enum merge_format format;
-    struct view key;  /* a field: its number from 1, or its name in a header or JSON object */
-    struct view time; /* the same; RFC 3339, or s, ms, us or ns since 1970, told by their size */
-    bool headless;    /* csv, tsv: the first record is no header */
+    struct view key; /* a field: its number from 1, or its name in a header or JSON object */
+    struct view
+        time;      /* the same; RFC 3339, or s, ms, us or ns since 1970, told by their size */
+    bool headless; /* csv, tsv: the first record is no header */
     enum merge_coding coding;
     size_t memory_bytes;     /* all that is held at once, sorting included */
     size_t record_bytes_max; /* a longer one streams to the reject file; 0: 16 MiB, or a quarter
                               * of memory_bytes where that is less */
     uint64_t rejects_max;    /* more fail the merge */
     size_t threads;
-    const char *reject_path;    /* NULL: the output's name with ".rejects" behind it */
-    const char *scratch_folder; /* where sorted runs wait, nameless; NULL: the output's folder */
+    const char *reject_path; /* NULL: the output's name with ".rejects" behind it */
+    const char
+        *scratch_folder; /* where sorted runs wait, nameless; NULL: the output's folder */
     struct merge_command command;
     struct merge_progress progress;
 };
@@ -95,10 +97,10 @@ struct merge_options {
 #define MERGE_THREADS_MAX     64
 #define MERGE_INPUTS_MAX      100000
 
-#define MERGE_OPTIONS                                                                  \
-    ((struct merge_options){ .memory_bytes = MERGE_MEMORY_DEFAULT,                     \
-                             .rejects_max = MERGE_REJECTS_DEFAULT,                     \
-                             .threads = 1,                                             \
+#define MERGE_OPTIONS                                              \
+    ((struct merge_options){ .memory_bytes = MERGE_MEMORY_DEFAULT, \
+                             .rejects_max = MERGE_REJECTS_DEFAULT, \
+                             .threads = 1,                         \
                              .command = { .time_limit = { INT64_C(3600) * 1000000 } } })
 
 #define MERGE_REASONS_MAX 4
@@ -109,11 +111,11 @@ struct merge_result {
     uint64_t rows_out;
     uint64_t rows_superseded;
     uint64_t rows_rejected;
-    uint64_t bytes_in;        /* of the input files, as they lie on disk */
-    uint64_t bytes_out;       /* of the output, likewise */
-    uint64_t bytes_spilled;   /* written to scratch files on the way */
-    size_t inputs_unsorted;   /* that had to be sorted first */
-    size_t reason_count;      /* the first few rejected rows, in words: */
+    uint64_t bytes_in;      /* of the input files, as they lie on disk */
+    uint64_t bytes_out;     /* of the output, likewise */
+    uint64_t bytes_spilled; /* written to scratch files on the way */
+    size_t inputs_unsorted; /* that had to be sorted first */
+    size_t reason_count;    /* the first few rejected rows, in words: */
     char reasons[MERGE_REASONS_MAX][HF_WHY_MAX];
 };
 

@@ -78,8 +78,8 @@ static order_code settle_head(struct pass *pass, size_t input)
                 return CODE_END;
             continue;
         }
-        pass->status = job_reject(pass->job, &pass->sources[input], head->batch, head->row,
-                                  pass->error);
+        pass->status =
+            job_reject(pass->job, &pass->sources[input], head->batch, head->row, pass->error);
         if (pass->status != HF_OK)
             return CODE_END;
         head->row++;
@@ -212,10 +212,10 @@ static void open_sources(struct pass *pass, const struct feed *feeds, size_t bat
     struct cutter of_run = run_cutter(&job->cutter);
     for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++) {
         bool is_run = feeds[i].run >= 0;
-        pass->status = source_init(&pass->sources[i], &feeds[i],
-                                   is_run ? &of_run : &job->cutter,
-                                   is_run ? RUN_MARK : job->header, block, batch_count,
-                                   &job->budget, pass->error);
+        pass->status =
+            source_init(&pass->sources[i], &feeds[i], is_run ? &of_run : &job->cutter,
+                        is_run ? RUN_MARK : job->header, block, batch_count, &job->budget,
+                        pass->error);
     }
 }
 
@@ -223,7 +223,7 @@ static void build_tree(struct pass *pass)
 {
     pass->tree.first = first_of_two;
     pass->tree.context = pass;
-    for (size_t i = 0; i < pass->count; i++)
+    for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++)
         pass->players[pass->count + i] = (struct player){ settle_head(pass, i), i };
     if (pass->status == HF_OK)
         tree_build(&pass->tree, pass->players, pass->count);

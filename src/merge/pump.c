@@ -16,8 +16,7 @@ static void queue_locked(struct pump *pump, struct source *source)
     if (source->queued || !has_room(source) || !pump->task_count)
         return;
     check(pump->shared.queue_count < pump->source_count);
-    size_t last =
-        (pump->shared.queue_first + pump->shared.queue_count++) % pump->source_count;
+    size_t last = (pump->shared.queue_first + pump->shared.queue_count++) % pump->source_count;
     pump->shared.queue[last] = source;
     source->queued = true;
     env_cond_signal(&pump->shared.work);
@@ -85,8 +84,7 @@ enum hf_status pump_start(struct pump *pump, struct env *env, struct source *sou
         return error_no_memory(error);
     enum hf_status status = HF_OK;
     while (status == HF_OK && pump->task_count < threads) {
-        status =
-            env_task_start(env, run_filler, pump, &pump->tasks[pump->task_count], error);
+        status = env_task_start(env, run_filler, pump, &pump->tasks[pump->task_count], error);
         pump->task_count += status == HF_OK;
     }
     return status;

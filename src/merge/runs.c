@@ -45,8 +45,9 @@ static enum hf_status take(struct runs *runs, struct job *job, struct sink *sink
     return status;
 }
 
-enum hf_status runs_merge(struct runs *runs, struct job *job, size_t from,
-                          struct pass_end *ret_end, struct hf_error *error)
+/* Merges all runs from `from` on into one. */
+static enum hf_status merge_from(struct runs *runs, struct job *job, size_t from,
+                                 struct pass_end *ret_end, struct hf_error *error)
 {
     struct sink sink;
     unsigned level = runs->levels[from] + 1;
@@ -68,12 +69,26 @@ enum hf_status runs_merge(struct runs *runs, struct job *job, size_t from,
 enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
                         struct pass_end *ret_end, struct hf_error *error)
 {
+    size_t many = job->group < RUNS_OF_LEVEL ? job->group : RUNS_OF_LEVEL;
     enum hf_status status = take(runs, job, sink, 0, error);
-    while (status == HF_OK && runs->count >= RUNS_MERGED) {
-        size_t from = runs->count - RUNS_MERGED;
+    while (status == HF_OK && runs->count >= many) {
+        size_t from = runs->count - many;
         if (runs->levels[from] != runs->levels[runs->count - 1])
             break;
-        status = runs_merge(runs, job, from, ret_end, error);
+        status = merge_from(runs, job, from, ret_end, error);
+    }
+    return status;
+}
+
+enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
+                           struct pass_end *ret_end, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && runs->count > count) {
+        size_t merged = runs->count - count + 1;
+        if (merged > job->group)
+            merged = job->group;
+        status = merge_from(runs, job, runs->count - merged, ret_end, error);
     }
     return status;
 }

@@ -1,13 +1,13 @@
-/* runs.h: the runs of one merge. They are kept few: whenever there are RUNS_MERGED of one level,
+/* runs.h: the runs of one merge, in order. They are kept few: whenever there are many of one level,
  * they become one of the next. */
 #ifndef MERGE_RUNS_H
 #define MERGE_RUNS_H
 
 #include "merge/job.h"
 
-#define RUNS_MERGED 64
-#define RUN_LEVELS  4 /* 64^4 runs of a sorter's memory: more than any disk */
-#define RUNS_MAX    (RUNS_MERGED * RUN_LEVELS)
+/* So many of one level are merged, or as many as can be merged at once. */
+#define RUNS_OF_LEVEL 64
+#define RUNS_MAX      256 /* four levels of 64, or many of fewer: more than any disk holds */
 
 struct runs {
     struct feed feeds[RUNS_MAX];
@@ -25,9 +25,9 @@ enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_erro
 enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
                         struct pass_end *ret_end, struct hf_error *error);
 
-/* Merges all runs from `from` on into one. */
-enum hf_status runs_merge(struct runs *runs, struct job *job, size_t from,
-                          struct pass_end *ret_end, struct hf_error *error);
+/* Merges runs until there are no more than `count`, which is not 0. */
+enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
+                           struct pass_end *ret_end, struct hf_error *error);
 
 /* Reads inputs that are in no order, sorts as much at a time as memory holds, and adds the runs
  * that come of it. */

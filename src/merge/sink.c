@@ -39,8 +39,8 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
     sink->size += bytes.size;
     if (sink->path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
         /* A hint: what it says is of no matter. */
-        (void)sync_file_range(sink->fd, (off_t)sink->synced,
-                              (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
+        (void)sync_file_range(sink->fd, (off_t)sink->synced, (off_t)(sink->size - sink->synced),
+                              SYNC_FILE_RANGE_WRITE);
         sink->synced = sink->size;
     }
     return HF_OK;

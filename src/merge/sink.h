@@ -16,12 +16,12 @@ struct sink {
     struct encoder *encoder;
     char *bytes; /* not written yet */
     size_t capacity;
-    size_t settled; /* of them: will not change any more */
-    size_t offered; /* behind those: the row on offer */
+    size_t settled;   /* of them: will not change any more */
+    size_t offered;   /* behind those: the row on offer */
     size_t record_at; /* its record, within the offer */
     size_t record_size;
-    uint64_t size;   /* of the file so far */
-    uint64_t synced; /* of that: on its way to the disk */
+    uint64_t size;         /* of the file so far */
+    uint64_t synced;       /* of that: on its way to the disk */
     struct hf_error error; /* the first thing that went wrong; nothing is written after it */
 };
 

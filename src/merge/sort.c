@@ -14,10 +14,6 @@
 
 #include <stdlib.h>
 
-/* Of the memory setting, what is left for reading, writing and the program itself. */
-#define SORT_RESERVE_SHARE 8
-#define SORT_RESERVE_MIN   (4 * MIB)
-
 #define READ_BLOCK_BYTES (256 * KIB)
 #define PREFETCH_AHEAD   8
 
@@ -31,9 +27,9 @@ struct sorter {
     struct job *job;
     struct runs *runs;
     char *memory;
-    size_t size;  /* of it, a multiple of sizeof(struct entry) */
-    size_t rows;  /* bytes of rows */
-    size_t count; /* of entries */
+    size_t size;   /* of it, a multiple of sizeof(struct entry) */
+    size_t rows;   /* bytes of rows */
+    size_t count;  /* of entries */
     size_t common; /* bytes that all keys have in common */
     struct pass_end *end;
     struct hf_error *error;
@@ -231,21 +227,12 @@ static enum hf_status sort_feed(struct sorter *sorter, const struct feed *feed)
     return status;
 }
 
-/* Half of what is left is for merging runs on the way. */
-static size_t sorter_bytes(const struct job *job)
-{
-    size_t reserve = job->budget.limit / SORT_RESERVE_SHARE;
-    if (reserve < SORT_RESERVE_MIN)
-        reserve = SORT_RESERVE_MIN;
-    return (job->budget.limit - reserve) & ~(sizeof(struct entry) - 1);
-}
-
 enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t count,
                           struct runs *runs, struct pass_end *ret_end, struct hf_error *error)
 {
     struct sorter sorter = { .job = job, .runs = runs, .end = ret_end, .error = error };
     *ret_end = (struct pass_end){ 0 };
-    sorter.size = sorter_bytes(job);
+    sorter.size = (job->budget.limit - job->sort_reserve) & ~(sizeof(struct entry) - 1);
     if (!budget_take(&job->budget, sorter.size))
         return error_set(error, HF_UNAVAILABLE, "the memory setting is too small");
     sorter.memory = malloc(sorter.size);

@@ -139,9 +139,8 @@ static enum hf_status read_block(struct source *source, struct batch *batch,
 {
     while (!source->at_end && batch->filled < batch->capacity) {
         size_t size;
-        enum hf_status status =
-            decoder_read(source->decoder, batch->block + batch->filled,
-                         batch->capacity - batch->filled, &size, error);
+        enum hf_status status = decoder_read(source->decoder, batch->block + batch->filled,
+                                             batch->capacity - batch->filled, &size, error);
         if (status != HF_OK)
             return status;
         batch->filled += size;
@@ -212,7 +211,8 @@ static enum hf_status cut_block(struct source *source, struct batch *batch,
             from = cut_piece(source, batch, from, /* fresh */ true);
             break;
         }
-        size_t wanted = 2 * batch->capacity;
+        /* By half, so that two records of the longest size still fit into the budget. */
+        size_t wanted = batch->capacity + batch->capacity / 2;
         if (wanted > block_bytes_max(source))
             wanted = block_bytes_max(source);
         enum hf_status status = grow_block(source, batch, wanted, error);
@@ -258,9 +258,8 @@ static enum hf_status fill(struct source *source, struct batch *batch, struct hf
     source->cutter.batch = batch;
     source->cutter.last_good = 0;
     size_t rest = first ? 0 : source->last->filled - source->rest_from;
-    size_t wanted = first && source->header.size > batch->capacity / 2
-                        ? 2 * source->header.size
-                        : rest;
+    size_t wanted =
+        first && source->header.size > batch->capacity / 2 ? 2 * source->header.size : rest;
     enum hf_status status = grow_block(source, batch, wanted, error);
     if (status != HF_OK)
         return status;

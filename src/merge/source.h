@@ -48,13 +48,13 @@ struct source {
     bool too_wide; /* ended since the budget is used up */
     uint64_t rows; /* that were cut, rejected ones included */
     /* Of the pump: */
-    size_t filler;  /* the batch to be filled next */
-    size_t user;    /* the batch that is used, or will be next */
-    size_t ready;   /* batches that are filled and not used up */
-    bool in_use;    /* batches[user] is handed out */
-    bool busy;      /* somebody fills */
-    bool queued;    /* waits for somebody to fill it */
-    bool ended;     /* there will be no more batches */
+    size_t filler;         /* the batch to be filled next */
+    size_t user;           /* the batch that is used, or will be next */
+    size_t ready;          /* batches that are filled and not used up */
+    bool in_use;           /* batches[user] is handed out */
+    bool busy;             /* somebody fills */
+    bool queued;           /* waits for somebody to fill it */
+    bool ended;            /* there will be no more batches */
     struct hf_error error; /* why, if that is no good reason */
 };
 
