@@ -1,8 +1,8 @@
 /* alloc.h: allocations that fail on demand.
  *
  * Every test program is linked so that malloc, aligned_alloc, calloc, realloc, strdup and
- * strndup of our own code (not of the shared libraries under it) come through here. To fail each allocation of a
- * call in turn:
+ * strndup of our own code (not of the shared libraries under it) come through here. To fail each
+ * allocation of a call in turn:
  *
  *     for (long n = 0;; n++) {
  *         alloc_fail_after(n);

@@ -16,12 +16,13 @@ static const char *fault_name(enum row_fault fault)
     return names[fault];
 }
 
-static struct field field_named(const char *text)
+static struct field field_named(const struct cut_setup *setup, const char *text)
 {
     struct field field = { 0 };
     struct hf_error error;
+    bool by_name = setup->format == &format_ndjson;
     if (text)
-        assert_status(HF_OK, field_parse(view_of(text), &field, &error), &error);
+        assert_status(HF_OK, field_parse(view_of(text), by_name, &field, &error), &error);
     return field;
 }
 
@@ -34,8 +35,8 @@ void cut_open(struct cut *cut, const struct cut_setup *setup, struct view input)
     cut->batch.filled = input.size;
     cut->cutter = (struct cutter){ .format = setup->format,
                                    .separator = setup->separator ? setup->separator : ',',
-                                   .key = field_named(setup->key),
-                                   .time = field_named(setup->time),
+                                   .key = field_named(setup, setup->key),
+                                   .time = field_named(setup, setup->time),
                                    .columns = setup->columns,
                                    .record_bytes_max = TEXT_MAX,
                                    .any_order = true,

@@ -60,7 +60,7 @@ HEADERS = {
     "store": FILE_HEADERS + NETWORK_HEADERS + [
         "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
-    "merge": FILE_HEADERS + PROCESS_HEADERS + ["sys/resource", "zlib", "zstd", "zstd_errors"],
+    "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",

@@ -298,7 +298,7 @@ def draw_rows(rng, form, mode, keys, instants, filler_sizes):
         rows.append((instant if mode == "time" else form.sort_key(key), record))
         if rng.random() < 0.1:
             rows.append(rows[-1])
-    arrangement = rng.choice(["whole", "whole", "field", "latest", "none", "partly"])
+    arrangement = rng.choice(["whole", "whole", "whole", "field", "none", "partly"])
     if arrangement == "field":
         rows.sort(key=lambda row: row[0])
     elif arrangement != "none":
@@ -334,9 +334,9 @@ def draw_file(rng, form, mode, keys, instants, filler_sizes, bad_share):
     return data
 
 
-def zstd(data, *args):
-    """What the program zstd makes of data, whose size it knows, as it would of a file."""
-    size = [] if "-d" in args else [f"--stream-size={len(data)}"]
+def zstd(data, *args, sized=True):
+    """What the program zstd makes of data; it knows the size, as it would that of a file."""
+    size = [f"--stream-size={len(data)}"] if sized and "-d" not in args else []
     return subprocess.run(["zstd", "-q", "-c", *size, *args], input=data, capture_output=True,
                           check=True).stdout
 

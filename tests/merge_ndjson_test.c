@@ -97,6 +97,8 @@ static void half_a_surrogate_pair_is_no_key_but_may_stand_elsewhere(void **state
                 "!NOT_UTF8|{\"k\":\"\\ud800\\u0041\"}\n");
     assert_rows(&by_key, "{\"k\":\"\\udc00\\ud800\"}\n{\"k\":\"a\",\"x\":\"\\ud800\"}\n",
                 "!NOT_UTF8|{\"k\":\"\\udc00\\ud800\"}\na|{\"k\":\"a\",\"x\":\"\\ud800\"}\n");
+    assert_rows(&by_key, "{\"k\":\"\\udc00\\udc00\"}\n",
+                "!NOT_UTF8|{\"k\":\"\\udc00\\udc00\"}\n");
 }
 
 static void times_are_strings_or_numbers(void **state)

@@ -83,10 +83,8 @@ def instant_rfc3339(match):
 def instant_epoch(match):
     sign, whole, digits = match.groups()
     whole = int(whole)
-    if whole > INT64_MAX:
-        return None
     for bound, unit in ((10**11, ATTO), (10**14, ATTO // 10**3), (10**17, ATTO // 10**6),
-                        (INT64_MAX + 1, ATTO // 10**9)):
+                        (INT64_MAX + (2 if sign else 1), ATTO // 10**9)):
         if whole < bound:
             instant = whole * unit + fraction(digits, unit)
             return -instant if sign else instant
@@ -169,9 +167,8 @@ def json_object(line):
 
 
 def cut_ndjson(data):
-    for line in data.split(b"\n"):
+    for line in re.split(rb"\r?\n", data):
         if line.strip(b" \t\r"):
-            line = line[:-1] if line.endswith(b"\r") else line
             parsed = json_object(line)
             # Lone surrogates have no UTF-8.
             yield Record(line, None if parsed is None else {
@@ -216,7 +213,7 @@ def find_field(options, header, text):
             raise Invalid(text)
         return int(text)
     numbers = [n for n, name in header.values.items() if name == text.encode()] if header else []
-    if not numbers:
+    if len(numbers) != 1:
         raise Invalid(text)
     return numbers[0]
 
@@ -298,6 +295,8 @@ def merge(options, inputs):
 def common_header(headers):
     if any(header.data != headers[0].data for header in headers):
         raise Invalid("headers differ")
+    if headers and headers[0].values is None:
+        raise Invalid("a header with stray quotes")
     return headers[0] if headers else None
 
 

@@ -123,6 +123,7 @@ def _(s):
         ([*USV, "--max-rejects", "-1", "-o", "out", "in"], "--max-rejects"),
         ([*USV, "--compress", "lz4", "-o", "out", "in"], "lz4"),
         ([*USV, "--rejects", "out", "-o", "out", "in"], "out"),
+        ([*USV, "--rejects", "./out", "-o", "out", "in"], "out"),
         (["--format", "exec", "-o", "out", "in"], "--command"),
         (["--format", "exec", "--command", "cp {inputs} x", "-o", "out", "in"], "{output}"),
         (["--format", "exec", "--command", "cp 'x {output}", "-o", "out", "in"], ""),
@@ -138,7 +139,8 @@ def _(s):
         s.write(name, data)
     text = refused(s, "INVALID", "--format", "csv", "--key", "k", "-o", "out", "a", "b", "c")
     true("c" in text.split(": ", 2)[2], text)
-    refused(s, "INVALID", "--format", "csv", "--key", "1", "-o", "out", "c", "a")
+    for more in (["c", "a"], ["a", "a", "c"], ["c", "c", "a"], ["--threads", "3", "c", "a", "a"]):
+        refused(s, "INVALID", "--format", "csv", "--key", "1", "-o", "out", *more)
 
 
 @it("more rejected rows than allowed fail the merge, and the first reasons are told")
@@ -171,8 +173,9 @@ def _(s):
                         sound[:5000] + bytes([sound[5000] ^ 4]) + sound[5001:],
                         sound + sound[:-3]):
             s.write("in", damaged)
-            text = refused(s, "CORRUPT", *USV, "-o", "out", "good", "in")
-            true("in" in text.split(": ", 2)[2], text)
+            for more in (["good", "in"], ["--threads", "3", "in", "good"]):
+                text = refused(s, "CORRUPT", *USV, "-o", "out", *more)
+                true("in" in text.split(": ", 2)[2], text)
 
 
 @it("a missing input is NOT_FOUND; a folder, a pipe or a device is none")
@@ -197,6 +200,11 @@ def _(s):
 def _(s):
     s.write("in", b"b\na\n")
     os.mkdir(s.file("folder"))
+    os.mkdir(s.file("fine.rejects"))
+    refused(s, "INVALID", "--format", "usv", "--time", "1", "-o", "fine", "in")
+    refused(s, "INVALID", "--format", "usv", "--time", "1", "-o", "folder", "in")
+    refused(s, "NOT_FOUND", "--format", "usv", "--time", "1", "-o", "fine", "--rejects",
+            "gone/rejects", "in")
     true("gone/out" in refused(s, "NOT_FOUND", *USV, "-o", "gone/out", "in"), "it is named")
     refused(s, "INVALID", *USV, "-o", "folder", "in")
     refused(s, "INVALID", *USV, "-o", "", "in")
@@ -205,7 +213,7 @@ def _(s):
                               capture_output=True, check=False)
         true(done.returncode in (code(s, "INVALID"), code(s, "NOT_FOUND"),
                                  code(s, "UNAVAILABLE")), f"{out}: {done}")
-    equal((names(s), os.listdir(s.file("folder"))), (["folder", "in"], []))
+    equal((names(s), os.listdir(s.file("folder"))), (["fine.rejects", "folder", "in"], []))
 
 
 @it("an output that is one of the inputs is replaced by the merge of both")

@@ -35,7 +35,7 @@ enum row_fault { ROW_FAULT_TABLE(ROW_FAULT_ENUM_) ROW_FAULT_COUNT };
 const char *row_fault_text(enum row_fault fault);
 
 /* What may be read behind the bytes of a block, whose values do not matter. */
-#define BLOCK_SLACK 64
+#define BLOCK_SLACK 128
 static_assert(BLOCK_SLACK >= KEY_SLACK, "a key may stand at the end of a block");
 
 /* As long as a cache line: of 64 inputs, each next row is a line that was not looked at lately. */

@@ -24,12 +24,13 @@ void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
 
 #define FIELD_NUMBER_MAX 100000
 
-enum hf_status field_parse(struct view text, struct field *ret_field, struct hf_error *error)
+enum hf_status field_parse(struct view text, bool by_name, struct field *ret_field,
+                           struct hf_error *error)
 {
     uint64_t number = 0;
-    if (text.size == 0)
+    if (text.size == 0 && !by_name)
         return error_set(error, HF_INVALID, "a field needs a number or a name");
-    bool digits = true;
+    bool digits = !by_name;
     for (size_t i = 0; i < text.size; i++)
         digits = digits && text.data[i] >= '0' && text.data[i] <= '9';
     if (digits && (parse_u64(text, FIELD_NUMBER_MAX, &number, NULL) != HF_OK || number == 0))

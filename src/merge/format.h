@@ -25,6 +25,7 @@ struct cutter {
     /* The place in the input. */
     struct batch *batch;    /* the one that is being filled */
     size_t last_good;       /* its last row without a fault, counted from 1; 0: none yet */
+    order_code last_column; /* the first column of the last good key */
     struct buffer last_key; /* of the good row before this batch, with KEY_SLACK; empty: none */
     /* The format's own. */
     struct buffer scratch;
@@ -32,6 +33,8 @@ struct cutter {
 };
 
 struct format {
+    bool takes_crlf; /* a CR before the LF is a part of the end */
+
     /* Cuts whole records off `bytes`, which lie in batch->block from `at` on, into rows, until
      * the bytes are used up or batch_full. `at_end`: nothing follows them, so that the
      * last record needs no end. Returns how many bytes it used: the rest begins with a record
@@ -67,6 +70,22 @@ static inline struct view cut_last_key(const struct cutter *cutter)
     return buffer_view(&cutter->last_key);
 }
 
+/* The code of a key against the last one; false when it is the smaller. Most keys differ in their
+ * first column, which needs no look at the last key. */
+static inline bool cut_order(struct cutter *cutter, struct view key, order_code *ret_code)
+{
+    order_code column = order_column(key, 0);
+    order_code last_column = cutter->last_column;
+    *ret_code = CODE_EQUAL;
+    if (cutter->any_order)
+        return true;
+    cutter->last_column = column;
+    if (column == last_column)
+        return order_against(cut_last_key(cutter), key, 0, ret_code);
+    *ret_code = order_code_first(column);
+    return column > last_column;
+}
+
 /* Adds a row that cannot be merged. There must be room for a row. */
 void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault);
 
@@ -94,9 +113,7 @@ static inline void cut_row(struct cutter *cutter, struct view record, struct vie
         row->key_at = (uint32_t)(key.data - batch->block);
     else if (!cut_key_apart(cutter, key, &row->key_at))
         return;
-    row->code = CODE_EQUAL;
-    if (!cutter->any_order &&
-        !order_against(cut_last_key(cutter), batch_key(batch, row), 0, &row->code)) {
+    if (!cut_order(cutter, batch_key(batch, row), &row->code)) {
         batch->unsorted = true;
         return;
     }
@@ -107,7 +124,8 @@ static inline void cut_row(struct cutter *cutter, struct view record, struct vie
     cutter->last_good = ++batch->row_count;
 }
 
-/* "3" is a number, "name" a name; which of them a format takes is its own matter. */
-enum hf_status field_parse(struct view text, struct field *ret_field, struct hf_error *error);
+/* "3" is a number, unless fields only have names; "name" is a name. */
+enum hf_status field_parse(struct view text, bool by_name, struct field *ret_field,
+                           struct hf_error *error);
 
 #endif

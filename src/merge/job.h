@@ -11,13 +11,14 @@ struct job {
     const struct merge_options *options;
     const char *output;
     const char *scratch_folder;
+    size_t record_bytes_max;
     struct cutter cutter; /* how the inputs are cut; its fields are resolved */
     struct view header;   /* that all inputs have; data NULL: the format has none */
     bool latest_wins;
     struct budget budget;
     size_t group;        /* inputs that are merged at once, at most */
     size_t sort_reserve; /* of the budget: what sorting leaves for reading */
-    bool rejecting; /* the reject file is open */
+    bool rejecting;      /* the reject file is open */
     struct sink rejects;
     struct merge_result result;
     uint64_t bytes_done; /* for progress */
@@ -32,6 +33,13 @@ enum hf_status job_reject(struct job *job, const struct source *source,
 
 /* Bytes were read; CANCELLED when somebody wants us to stop. */
 enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error);
+
+/* Both files get their names, or neither does. The sink is released by the caller. */
+enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
+
+/* Merges inputs that are made of records. */
+enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
+                             struct hf_error *error);
 
 /* Whether a row with this time and record is to be kept rather than the other. */
 static inline bool job_is_later(struct instant time, struct view record,

@@ -147,6 +147,7 @@ static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
 }
 
 const struct format format_ndjson = {
+    .takes_crlf = true,
     .cut = ndjson_cut,
     .skip = ndjson_skip,
     .resolve = ndjson_resolve,

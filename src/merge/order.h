@@ -31,7 +31,7 @@ __extension__ typedef unsigned __int128 order_code;
 #define CODE_END   (~(order_code)0) /* of an input that has no more */
 
 #define COLUMN_BYTES 14
-#define COLUMN_MAX   65535
+#define COLUMN_MAX   65534 /* so that no code is CODE_END */
 /* Differences behind this column share one code, and are looked for in the keys. */
 #define COLUMN_LAST  (COLUMN_MAX - 2)
 #define COLUMN_SHIFT (8 * COLUMN_BYTES)
@@ -60,20 +60,32 @@ static inline size_t common_prefix(struct view a, struct view b, size_t from)
     return size;
 }
 
-/* The code of a key that is greater than its base and first differs from it at byte `at`. */
-static inline order_code order_code_at(struct view key, size_t at)
+/* What a key has in the column that starts at `start`, which is not behind its end. */
+static inline order_code order_column(struct view key, size_t start)
 {
-    size_t column = at / COLUMN_BYTES;
-    size_t start = column * COLUMN_BYTES;
-    if (column > COLUMN_LAST)
-        return (order_code)(COLUMN_MAX - COLUMN_LAST - 1) << COLUMN_SHIFT;
     const char *bytes = key.data + start;
     order_code value = (order_code)load_big_endian(bytes) << 64 | load_big_endian(bytes + 8);
     value >>= 128 - COLUMN_SHIFT;
     size_t left = key.size - start;
     if (left < COLUMN_BYTES)
         value &= ~(order_code)0 << (8 * (COLUMN_BYTES - left));
-    return (order_code)(COLUMN_MAX - column) << COLUMN_SHIFT | value;
+    return value;
+}
+
+/* The code of a key that differs first in its first column, where it has this. */
+static inline order_code order_code_first(order_code column)
+{
+    return (order_code)COLUMN_MAX << COLUMN_SHIFT | column;
+}
+
+/* The code of a key that is greater than its base and first differs from it at byte `at`. */
+static inline order_code order_code_at(struct view key, size_t at)
+{
+    size_t column = at / COLUMN_BYTES;
+    if (column > COLUMN_LAST)
+        return (order_code)(COLUMN_MAX - COLUMN_LAST - 1) << COLUMN_SHIFT;
+    return (order_code)(COLUMN_MAX - column) << COLUMN_SHIFT |
+           order_column(key, column * COLUMN_BYTES);
 }
 
 /* Where two keys with this code, both against one base, must be compared from. */

@@ -9,7 +9,7 @@
 
 /* All blocks together should stay in the caches; a few large ones save calls. */
 #define BLOCKS_BYTES     (8 * MIB)
-#define BLOCK_BYTES_MIN  (16 * KIB)
+#define BLOCK_BYTES_MIN  (4 * KIB)
 #define BLOCK_BYTES_MAX_ (256 * KIB)
 
 /* Where a source is: the row that takes part now. */
@@ -197,7 +197,7 @@ static void merge_plain(struct pass *pass)
 
 static size_t block_bytes(const struct job *job, size_t count, size_t batch_count)
 {
-    size_t left = (job->budget.limit - atomic_load(&job->budget.used)) / 2;
+    size_t left = (job->budget.limit - atomic_load(&job->budget.used)) / 8;
     size_t all = left < BLOCKS_BYTES ? left : BLOCKS_BYTES;
     size_t block = all / source_memory(count * batch_count);
     if (block > BLOCK_BYTES_MAX_)

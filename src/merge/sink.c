@@ -71,7 +71,7 @@ static bool init(struct sink *sink)
 {
     error_clear(&sink->error);
     sink->capacity = SINK_BYTES;
-    sink->bytes = malloc(SINK_BYTES);
+    sink->bytes = malloc(SINK_BYTES + COPY_STEP);
     return sink->bytes != NULL;
 }
 
@@ -191,7 +191,7 @@ bool sink_room(struct sink *sink, size_t size)
         return false;
     if (size <= sink->capacity)
         return true;
-    char *bytes = realloc(sink->bytes, size);
+    char *bytes = realloc(sink->bytes, size + COPY_STEP);
     if (!bytes)
         return fail(sink, ENOMEM, "make room for a record");
     sink->bytes = bytes;

@@ -14,7 +14,7 @@ struct sink {
     char *path;         /* what the file will be called; NULL: nameless */
     char *scratch_path; /* what it is called until it is kept */
     struct encoder *encoder;
-    char *bytes; /* not written yet */
+    char *bytes; /* not written yet; with COPY_STEP of room behind `capacity` */
     size_t capacity;
     size_t settled;   /* of them: will not change any more */
     size_t offered;   /* behind those: the row on offer */
@@ -42,13 +42,28 @@ enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *fold
 /* Makes room for `size` bytes on offer; false when that, or a write, failed (sink->error). */
 bool sink_room(struct sink *sink, size_t size);
 
-/* Puts a record with its LF on offer, in place of what was. */
+/* Most records are short, and lie in a block with readable bytes behind them: so they are copied
+ * in steps of a fixed size, the last of which may go past the end, into room that is free. */
+#define COPY_STEP     32
+#define COPY_STEP_MAX 512
+
+static inline void sink_copy(char *to, struct view record)
+{
+    if (record.size > COPY_STEP_MAX) {
+        memcpy(to, record.data, record.size);
+        return;
+    }
+    for (size_t at = 0; at < record.size; at += COPY_STEP)
+        memcpy(to + at, record.data + at, COPY_STEP);
+}
+
+/* Puts a record of a batch, with its LF, on offer, in place of what was. */
 static inline bool sink_offer(struct sink *sink, struct view record)
 {
     if (record.size + 1 > sink->capacity - sink->settled && !sink_room(sink, record.size + 1))
         return false;
     char *to = sink->bytes + sink->settled;
-    memcpy(to, record.data, record.size);
+    sink_copy(to, record);
     to[record.size] = '\n';
     sink->offered = record.size + 1;
     sink->record_at = 0;

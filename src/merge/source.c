@@ -182,9 +182,14 @@ static size_t cut_piece(struct source *source, struct batch *batch, size_t from,
     bool ended = false;
     size_t size = source->cutter.format->skip(&source->cutter, bytes, fresh, &ended);
     bool whole = ended || (source->at_end && from + size == batch->filled);
+    if (!whole && bytes.data[size - 1] == '\r')
+        size--; /* an LF may follow, and then it is a part of the end */
     struct view record = { bytes.data, size };
     if (ended)
         record.size--; /* its LF, or whatever stands for it */
+    if (ended && record.size && source->cutter.format->takes_crlf &&
+        record.data[record.size - 1] == '\r')
+        record.size--;
     cut_fault(&source->cutter, record, whole ? ROW_TOO_LONG : ROW_PIECE);
     source->skipping = !whole;
     return from + size;
@@ -239,13 +244,14 @@ static bool keep_last_key(struct cutter *cutter)
 static enum hf_status check_header(struct source *source, struct batch *batch,
                                    struct hf_error *error)
 {
-    struct view record;
+    struct view record = { NULL, 0 };
     struct view bytes = { batch->block, batch->filled };
     size_t size =
         source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
-    if (size == 0 && batch->filled)
+    bool none = size && !record.data; /* nothing but empty lines so far */
+    if (batch->filled && (size == 0 || (none && !source->at_end)))
         return error_set(error, HF_INVALID, "its header does not end");
-    if (size && !view_equal(record, source->header))
+    if (size && !none && !view_equal(record, source->header))
         return error_set(error, HF_INVALID, "its header is not that of the other inputs");
     source->rest_from = size;
     return HF_OK;
@@ -302,8 +308,9 @@ enum hf_status source_read_header(struct source *source, struct buffer *to,
         if (status != HF_OK)
             return status;
         struct view bytes = { batch->block, batch->filled };
-        if (source->cutter.format->header(&source->cutter, bytes, source->at_end, &record) ||
-            batch->filled == 0)
+        size_t size =
+            source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
+        if ((size && (record.data || source->at_end)) || batch->filled == 0)
             break;
         if (source->at_end || batch->capacity >= block_bytes_max(source))
             return error_set(error, HF_INVALID, "its header does not end");

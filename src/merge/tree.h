@@ -26,35 +26,53 @@ struct tree {
     void *context;
 };
 
-/* Without a branch: which of two keys is the smaller cannot be foretold, and a wrong guess at
- * each level of the tree would cost more than all the rest. */
-static inline void tree_swap_if(bool wanted, struct player *a, struct player *b)
+/* Equal codes: the better of the two is returned, the other stays. Apart from the rest, since what
+ * has an address cannot stay in registers. */
+__attribute__((noinline)) static struct player tree_tie(const struct tree *tree,
+                                                        struct player player,
+                                                        struct player *node)
 {
-    order_code code = (a->code ^ b->code) & (0 - (order_code)wanted);
-    size_t input = (a->input ^ b->input) & (0 - (size_t)wanted);
-    a->code ^= code;
-    b->code ^= code;
-    a->input ^= input;
-    b->input ^= input;
+    struct player other = *node;
+    bool first = player.code == CODE_END || tree->first(tree->context, &player, &other);
+    *node = first ? other : player;
+    return first ? player : other;
 }
 
-/* The better of the two stays in `player`. */
-static inline void tree_play(const struct tree *tree, struct player *player,
-                             struct player *other)
+/* The better of the two is in *code and *input then, the other stays. Which of two keys is the
+ * smaller cannot be foretold, and a wrong guess at each level of the tree would cost more than
+ * all the rest: so nothing here is a branch but for equal codes, and masks stand where a compiler
+ * would make one. */
+static inline void tree_play(const struct tree *tree, order_code *code, size_t *input,
+                             struct player *node)
 {
-    bool swap = other->code < player->code;
-    if (__builtin_expect(other->code == player->code, 0) && player->code != CODE_END)
-        swap = !tree->first(tree->context, player, other);
-    tree_swap_if(swap, player, other);
+    uint64_t high = (uint64_t)(*code >> 64), low = (uint64_t)*code;
+    uint64_t other_high = (uint64_t)(node->code >> 64), other_low = (uint64_t)node->code;
+    if (__builtin_expect(((high ^ other_high) | (low ^ other_low)) == 0, 0)) {
+        struct player first = tree_tie(tree, (struct player){ *code, *input }, node);
+        *code = first.code;
+        *input = first.input;
+        return;
+    }
+    bool swap = (other_high < high) | ((other_high == high) & (other_low < low));
+    uint64_t mask = 0 - (uint64_t)swap;
+    uint64_t change_high = (high ^ other_high) & mask;
+    uint64_t change_low = (low ^ other_low) & mask;
+    size_t change_input = (*input ^ node->input) & mask;
+    node->code = (order_code)(other_high ^ change_high) << 64 | (other_low ^ change_low);
+    node->input ^= change_input;
+    *code = (order_code)(high ^ change_high) << 64 | (low ^ change_low);
+    *input ^= change_input;
 }
 
 /* The winner's input has moved on: the code of its next key, against the last one. */
 static inline void tree_replay(struct tree *tree, order_code code)
 {
-    struct player player = { code, tree->winner.input };
-    for (size_t node = (tree->count + player.input) / 2; node >= 1; node /= 2)
-        tree_play(tree, &player, &tree->losers[node]);
-    tree->winner = player;
+    size_t input = tree->winner.input;
+    struct player *losers = tree->losers;
+    for (size_t node = (tree->count + input) / 2; node >= 1; node /= 2)
+        tree_play(tree, &code, &input, &losers[node]);
+    tree->winner.code = code;
+    tree->winner.input = input;
 }
 
 /* All inputs at their first keys, with their codes against the empty key, in players[count] ..
@@ -66,10 +84,10 @@ static inline void tree_build(struct tree *tree, struct player *players, size_t 
     tree->losers = players;
     tree->count = count;
     for (size_t node = count - 1; node >= 1; node--) {
-        struct player left = players[2 * node], right = players[2 * node + 1];
-        tree_play(tree, &left, &right);
-        players[node] = left;
-        players[2 * node] = right; /* for a moment: the loser of this node */
+        struct player winner = players[2 * node], loser = players[2 * node + 1];
+        tree_play(tree, &winner.code, &winner.input, &loser);
+        players[node] = winner;
+        players[2 * node] = loser; /* for a moment */
     }
     tree->winner = players[1];
     for (size_t node = 1; node < count; node++)

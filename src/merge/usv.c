@@ -56,8 +56,11 @@ static size_t usv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     struct batch *batch = cutter->batch;
     size_t end = at + size;
     struct place place = begin_record(at);
+    uint64_t bits, next = control_bits(batch->block + at);
     for (size_t base = at; base < end; base += CONTROL_BYTES) {
-        uint64_t bits = control_bits(batch->block + base);
+        /* Found ahead, so that it is there when the present ones are used up. */
+        bits = next;
+        next = control_bits(batch->block + base + CONTROL_BYTES);
         for (; bits; bits &= bits - 1) {
             size_t here = base + (size_t)__builtin_ctzll(bits);
             char byte = batch->block[here];
