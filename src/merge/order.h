@@ -100,13 +100,11 @@ static inline bool order_against(struct view base, struct view key, size_t from,
                                  order_code *ret_code)
 {
     size_t at = common_prefix(base, key, from);
-    if (at == key.size) {
-        *ret_code = CODE_EQUAL;
-        return at == base.size;
-    }
-    if (at < base.size && (unsigned char)key.data[at] < (unsigned char)base.data[at])
+    bool is_prefix = at == key.size;
+    if (at < base.size &&
+        (is_prefix || (unsigned char)key.data[at] < (unsigned char)base.data[at]))
         return false;
-    *ret_code = order_code_at(key, at);
+    *ret_code = is_prefix ? CODE_EQUAL : order_code_at(key, at);
     return true;
 }
 

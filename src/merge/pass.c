@@ -116,26 +116,19 @@ static bool tie_first(const struct pass *pass, size_t a, size_t b)
 static bool first_of_two(void *context, struct player *a, struct player *b)
 {
     struct pass *pass = context;
-    struct view key_a = head_key(pass, a->input), key_b = head_key(pass, b->input);
-    size_t at = key_a.size;
     if (a->code != CODE_EQUAL) {
-        at = common_prefix(key_a, key_b, order_offset(a->code));
-        if (at < key_a.size || at < key_b.size) {
-            bool first = at == key_a.size ||
-                         (at < key_b.size &&
-                          (unsigned char)key_a.data[at] < (unsigned char)key_b.data[at]);
-            if (first)
-                b->code = order_code_at(key_b, at);
-            else
-                a->code = order_code_at(key_a, at);
-            return first;
+        struct view key_a = head_key(pass, a->input), key_b = head_key(pass, b->input);
+        size_t from = order_offset(a->code);
+        order_code code = CODE_EQUAL;
+        if (!order_against(key_a, key_b, from, &code))
+            return !order_against(key_b, key_a, from, &a->code);
+        if (code != CODE_EQUAL) {
+            b->code = code;
+            return true;
         }
     }
     bool first = tie_first(pass, a->input, b->input);
-    if (first)
-        b->code = CODE_EQUAL;
-    else
-        a->code = CODE_EQUAL;
+    *(first ? &b->code : &a->code) = CODE_EQUAL;
     return first;
 }
 
