@@ -28,10 +28,10 @@
 __extension__ typedef unsigned __int128 order_code;
 
 #define CODE_EQUAL ((order_code)0)
-#define CODE_END   (~(order_code)0) /* of an input that has no more */
+#define CODE_END   (~(order_code)0 >> 1) /* of an input that has no more */
 
 #define COLUMN_BYTES 14
-#define COLUMN_MAX   65534 /* so that no code is CODE_END */
+#define COLUMN_MAX   32766 /* so that codes have no sign, and none is CODE_END */
 /* Differences behind this column share one code, and are looked for in the keys. */
 #define COLUMN_LAST  (COLUMN_MAX - 2)
 #define COLUMN_SHIFT (8 * COLUMN_BYTES)
@@ -86,6 +86,14 @@ static inline order_code order_code_at(struct view key, size_t at)
         return (order_code)(COLUMN_MAX - COLUMN_LAST - 1) << COLUMN_SHIFT;
     return (order_code)(COLUMN_MAX - column) << COLUMN_SHIFT |
            order_column(key, column * COLUMN_BYTES);
+}
+
+__extension__ typedef __int128 order_difference;
+
+/* All ones when a < b, else 0: the sign of their difference. */
+static inline uint64_t order_less_mask(order_code a, order_code b)
+{
+    return (uint64_t)((order_difference)(a - b) >> 127);
 }
 
 /* Where two keys with this code, both against one base, must be compared from. */

@@ -97,6 +97,7 @@ static inline order_code advance(struct pass *pass, size_t input)
     const char *record = head->batch->block + head->row->at;
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
+    __builtin_prefetch(record + head->row->size);
     __builtin_prefetch(head->row + 1);
     return head->row->code;
 }

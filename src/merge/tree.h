@@ -53,8 +53,7 @@ static inline void tree_play(const struct tree *tree, order_code *code, size_t *
         *input = first.input;
         return;
     }
-    bool swap = (other_high < high) | ((other_high == high) & (other_low < low));
-    uint64_t mask = 0 - (uint64_t)swap;
+    uint64_t mask = order_less_mask(node->code, *code);
     uint64_t change_high = (high ^ other_high) & mask;
     uint64_t change_low = (low ^ other_low) & mask;
     size_t change_input = (*input ^ node->input) & mask;
