@@ -113,7 +113,8 @@ static enum hf_status decode_fd(int fd, size_t room, size_t piece_max, struct bu
     struct decoder *decoder = NULL;
     char *piece = malloc(piece_max);
     assert_non_null(piece);
-    enum hf_status status = decoder_new(fd, room, &decoder, error);
+    struct budget budget = { .limit = room };
+    enum hf_status status = decoder_new(fd, &budget, &decoder, error);
     if (status != HF_OK)
         close(fd);
     while (status == HF_OK) {
@@ -462,8 +463,9 @@ static size_t assert_memory_is_told(struct view bytes)
     struct decoder *decoder = NULL;
     struct hf_error error;
     size_t before = memory_in_use(), size = 1;
-    assert_status(HF_OK, decoder_new(fd, ROOM, &decoder, &error), &error);
-    size_t told = decoder_memory(decoder);
+    struct budget budget = { .limit = ROOM };
+    assert_status(HF_OK, decoder_new(fd, &budget, &decoder, &error), &error);
+    size_t told = budget.used;
     while (size > 0) {
         static char piece[100000];
         assert_status(HF_OK, decoder_read(decoder, piece, sizeof piece, &size, &error), &error);
@@ -471,9 +473,10 @@ static size_t assert_memory_is_told(struct view bytes)
         if (!WITH_ASAN && !WITH_TSAN && (held > told + 8192 || told > held + MIB))
             fail_msg("it holds %zu and told %zu", held, told);
     }
-    assert_int_equal(decoder_memory(decoder), told);
+    assert_int_equal(budget.used, told);
     assert_int_equal(decoder_position(decoder), bytes.size);
     decoder_free(decoder);
+    assert_int_equal(budget.used, 0);
     return told;
 }
 
@@ -544,11 +547,12 @@ static void each_failing_allocation_is_told(void **state)
             int fd = file_of(buffer_view(&packed));
             struct encoder *encoder = NULL;
             struct decoder *decoder = NULL;
+            struct budget budget = { .limit = ROOM };
             struct hf_error error;
             alloc_fail_after(failed);
             enum hf_status status = encoder_new(codings[k], &encoder, &error);
             if (status == HF_OK)
-                status = decoder_new(fd, ROOM, &decoder, &error);
+                status = decoder_new(fd, &budget, &decoder, &error);
             more = alloc_stop();
             assert_status(more ? HF_UNAVAILABLE : HF_OK, status, &error);
             encoder_free(encoder);
@@ -596,7 +600,8 @@ static void a_file_that_cannot_be_read_is_told(void **state)
     struct hf_error error;
     int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder >= 0);
-    assert_status(HF_UNAVAILABLE, decoder_new(folder, ROOM, &decoder, &error), &error);
+    struct budget budget = { .limit = ROOM };
+    assert_status(HF_UNAVAILABLE, decoder_new(folder, &budget, &decoder, &error), &error);
     assert_non_null(strstr(error.why, "read"));
     assert_int_equal(close(folder), 0);
     decoder_free(NULL);

@@ -453,7 +453,7 @@ static void progress_can_stop_it(void **state)
     (void)state;
     struct life life = life_watch();
     struct stop_when when = { .life = &life };
-    struct merge_progress progress = { until_it_lives, &when };
+    struct merge_progress progress = { .step = until_it_lives, .context = &when };
     char sh[] = "sh", c[] = "-c", script[1024];
     snprintf(script, sizeof script, "exec 3>'%s'; sleep 1000 & printf x >&3; wait", life.path);
     char *words[] = { sh, c, script, NULL };

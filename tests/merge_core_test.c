@@ -203,6 +203,7 @@ static struct merge_options latest_usv(void)
     options.format = MERGE_USV;
     options.key = VIEW("1");
     options.time = VIEW("2");
+    options.reject_path = in_folder("out.rejects");
     return options;
 }
 
@@ -327,6 +328,101 @@ static void long_records_in_many_inputs_are_merged_fewer_at_a_time(void **state)
     assert_int_equal(result.bytes_spilled, 0);
 }
 
+/* Rows of `size` bytes, with keys that fall, so that they must be sorted. */
+static const char *write_falling_rows(const char *name, size_t rows, size_t size)
+{
+    struct buffer text = BUFFER_INIT(256 * MIB);
+    for (size_t i = 0; i < rows; i++)
+        buffer_print(&text,
+                     "%08zu\x1f"
+                     "1\x1f%0*d\n",
+                     rows - i, (int)size, 0);
+    assert_false(text.failed);
+    const char *path = write_text(name, buffer_view(&text));
+    buffer_release(&text);
+    return path;
+}
+
+/* A quarter of the memory is what a record may have, sorted or not, with any threads. */
+static void records_of_the_longest_size_fit(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    options.memory_bytes = 16 * MIB;
+    const char *rising[3], *falling = write_falling_rows("falling", 8, 4 * MIB - 100);
+    write_long_rows(rising, 3, 4 * MIB - 100);
+    for (options.threads = 1; options.threads <= 3; options.threads++) {
+        assert_status(HF_OK, merge(&options, &falling, 1, &result, &error), &error);
+        assert_int_equal(result.rows_out, 8);
+        assert_int_equal(result.inputs_unsorted, 1);
+        assert_status(HF_OK, merge(&options, rising, 3, &result, &error), &error);
+        assert_int_equal(result.rows_out, 9);
+    }
+}
+
+/* More runs than are kept, all with little memory. */
+static void many_runs_become_one(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    options.memory_bytes = 8 * MIB;
+    const char *input = write_falling_rows("falling", 200, MIB);
+    assert_status(HF_OK, merge(&options, &input, 1, &result, &error), &error);
+    assert_int_equal(result.rows_out, 200);
+    assert_true(result.bytes_spilled > 200 * MIB);
+}
+
+struct shortening {
+    const char *path;
+    uint64_t after;
+};
+
+static bool shorten(void *context, uint64_t done, uint64_t total)
+{
+    struct shortening *shortening = context;
+    (void)total;
+    if (done >= shortening->after)
+        assert_int_equal(truncate(shortening->path, 1000), 0);
+    return true;
+}
+
+static void an_input_that_is_cut_short_meanwhile_fails_the_merge(void **state)
+{
+    (void)state;
+    struct merge_result result;
+    struct hf_error error;
+    for (int descending = 0; descending < 2; descending++) {
+        for (uint64_t after = 0; after < 3; after++) {
+            struct merge_options options = latest_usv();
+            const char *input = write_rows("a", 40000, descending);
+            struct shortening shortening = { input, after * MIB };
+            options.progress.step = shorten;
+            options.progress.context = &shortening;
+            assert_status(HF_UNAVAILABLE, merge(&options, &input, 1, &result, &error), &error);
+            assert_int_equal(files_in_folder(), 1);
+        }
+    }
+}
+
+static void a_time_is_a_key_of_its_own_size(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    options.key = (struct view){ NULL, 0 };
+    options.time = VIEW("1");
+    options.record_bytes_max = 3;
+    const char *input = write_text("in", VIEW("5\n7\n6\n1234\n"));
+    assert_status(HF_OK, merge(&options, &input, 1, &result, &error), &error);
+    assert_text(in_folder("out"), VIEW("5\n6\n7\n"));
+    assert_text(in_folder("out.rejects"), VIEW("1234\n"));
+}
+
 static void rows_that_are_equal_in_order_do_not_depend_on_memory_or_threads(void **state)
 {
     (void)state;
@@ -402,6 +498,13 @@ int main(void)
               a_merge_that_is_stopped_leaves_nothing_behind),
         FILES("long records in many inputs are merged fewer at a time",
               long_records_in_many_inputs_are_merged_fewer_at_a_time),
+        FILES("records of the longest size fit, sorted or not, with any threads",
+              records_of_the_longest_size_fit),
+        FILES("many runs become one", many_runs_become_one),
+        FILES("an input that is cut short meanwhile fails the merge",
+              an_input_that_is_cut_short_meanwhile_fails_the_merge),
+        FILES("a time is a key of its own size, whatever the records have",
+              a_time_is_a_key_of_its_own_size),
         FILES("rows that are equal in order do not depend on memory or threads",
               rows_that_are_equal_in_order_do_not_depend_on_memory_or_threads),
         FILES("the file keeps its mode, and a link its target",

@@ -34,6 +34,13 @@ static inline bool view_starts_with(struct view whole, struct view start)
            (start.size == 0 || memcmp(whole.data, start.data, start.size) == 0);
 }
 
+static inline bool view_ends_with(struct view whole, struct view end)
+{
+    return whole.size >= end.size &&
+           (end.size == 0 ||
+            memcmp(whole.data + whole.size - end.size, end.data, end.size) == 0);
+}
+
 /* Byte order; a proper prefix comes before what it starts. */
 int view_compare(struct view a, struct view b);
 

@@ -140,17 +140,17 @@ static enum hf_status read_to_file(struct cli *cli, struct hf_client *client, co
 {
     struct new_file file;
     uint64_t token = 0, size = 0;
-    enum hf_status status = new_file_open(cli, view_of(path), &file);
+    enum hf_status status = target_create(cli, view_of(path), &file);
     if (status != HF_OK)
         return status;
     status = hf_fenced_get_file(client, cli->arguments[0], file.fd, &token, &cli->error);
     if (status == HF_OK)
         status = file_size(file.fd, &size, &cli->error);
     if (status != HF_OK) {
-        new_file_drop(&file);
+        target_drop(&file);
         return status;
     }
-    status = new_file_keep(cli, &file);
+    status = target_keep(cli, &file);
     if (status == HF_OK && cli->json) {
         json_t *object =
             json_pack("{s:I, s:I}", "token", (json_int_t)token, "size", (json_int_t)size);

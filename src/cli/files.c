@@ -169,65 +169,38 @@ enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_str
     return HF_OK;
 }
 
-/* Where the file will stand: an existing link is followed, not replaced. */
-static struct view resolve(struct cli *cli, struct view path)
+static void name_file(struct cli *cli, const char *path)
 {
-    char *real = realpath(path.data, NULL);
-    struct view kept = arena_copy(&cli->arena, real ? view_of(real) : path);
-    free(real);
-    return kept;
+    error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(view_of(path), 100)));
 }
 
-static const char *scratch_name(struct cli *cli, struct view path)
+enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)
 {
-    char hex[17];
-    env_random_hex(cli->env, 16, hex);
-    struct buffer name = BUFFER_INIT(PATH_MAX);
-    buffer_print(&name, "%.*s.part-%s", VIEW_ARGS(path), hex);
-    struct view kept = arena_copy(&cli->arena, buffer_view(&name));
-    bool failed = name.failed;
-    buffer_release(&name);
-    return failed ? NULL : kept.data;
-}
-
-enum hf_status new_file_open(struct cli *cli, struct view path, struct new_file *ret_file)
-{
-    struct new_file file = { .fd = -1, .path = resolve(cli, path) };
-    file.scratch = file.path.data ? scratch_name(cli, file.path) : NULL;
-    if (!file.scratch)
-        return error_set(&cli->error, HF_INVALID, "the file's path is too long");
-    interrupt_removes(file.scratch);
-    file.fd = open(file.scratch, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file.fd < 0) {
-        fail_errno(cli, "make it");
-        interrupt_removes(NULL);
-        error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(path, 100)));
-        return cli->error.status;
+    enum hf_status status = new_file_create(ret_file, cli->env, path.data, &cli->error);
+    if (status == HF_OK) {
+        interrupt_removes(0, ret_file->scratch);
+        return HF_OK;
     }
-    struct stat old;
-    if (stat(file.path.data, &old) == 0)
-        (void)!fchmod(file.fd, old.st_mode & 07777);
-    *ret_file = file;
-    return HF_OK;
+    name_file(cli, path.data);
+    new_file_release(ret_file);
+    return status;
 }
 
-void new_file_drop(struct new_file *file)
+void target_drop(struct new_file *file)
 {
-    unlink(file->scratch);
-    interrupt_removes(NULL);
-    close(file->fd);
-    file->fd = -1;
+    interrupt_removes(0, NULL);
+    new_file_release(file);
 }
 
-enum hf_status new_file_keep(struct cli *cli, struct new_file *file)
+enum hf_status target_keep(struct cli *cli, struct new_file *file)
 {
-    if (fsync(file->fd) != 0 || rename(file->scratch, file->path.data) != 0) {
-        fail_errno(cli, "finish the file");
-        new_file_drop(file);
-        return cli->error.status;
-    }
-    interrupt_removes(NULL);
-    close(file->fd);
-    file->fd = -1;
-    return HF_OK;
+    enum hf_status status = HF_OK;
+    if (fsync(file->fd) != 0)
+        status = fail_errno(cli, "sync it");
+    if (status == HF_OK)
+        status = new_file_keep(file, &cli->error);
+    if (status != HF_OK)
+        name_file(cli, file->path);
+    target_drop(file);
+    return status;
 }

@@ -4,6 +4,7 @@
 #define CLI_FILES_H
 
 #include "cli/progress.h"
+#include "merge/new_file.h"
 
 /* A file without a name in $TMPDIR, gone when it is closed, whatever happens to us. */
 enum hf_status spool_open(struct cli *cli, int *ret_fd);
@@ -18,13 +19,6 @@ enum hf_status spool_send(struct cli *cli, int spool, int to);
 enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc,
                               uint64_t *ret_size);
 
-/* A file that is written under a temporary name beside its own. */
-struct new_file {
-    int fd;
-    struct view path;    /* what it will be called, links followed */
-    const char *scratch; /* what it is called meanwhile */
-};
-
 /* Opens a file to be read; OK with *ret_fd a regular file, or one that must be spooled. */
 enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular);
 
@@ -32,12 +26,14 @@ enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool 
  * folder is INVALID. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
-enum hf_status new_file_open(struct cli *cli, struct view path, struct new_file *ret_file);
+/* A file that is written under another name first (merge/new_file.h); a second signal removes
+ * it. */
+enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);
 
 /* Makes the file whole on disk and gives it its name. It is closed, on failure too, and then no
  * trace of it is left. */
-enum hf_status new_file_keep(struct cli *cli, struct new_file *file);
+enum hf_status target_keep(struct cli *cli, struct new_file *file);
 
-void new_file_drop(struct new_file *file);
+void target_drop(struct new_file *file);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t signal_that_came;
-static const char *_Atomic path_to_remove;
+static const char *_Atomic paths_to_remove[INTERRUPT_PATHS];
 static const char *_Atomic last_words;
 static void (*closed_pipe_before)(int) = SIG_DFL;
 
@@ -30,9 +30,11 @@ static void on_signal(int number)
         signal_that_came = number;
         return;
     }
-    const char *path = atomic_load(&path_to_remove);
-    if (path)
-        unlink(path);
+    for (size_t i = 0; i < INTERRUPT_PATHS; i++) {
+        const char *path = atomic_load(&paths_to_remove[i]);
+        if (path)
+            unlink(path);
+    }
     const char *words = atomic_load(&last_words);
     if (words)
         (void)!write(STDOUT_FILENO, words, strlen(words));
@@ -76,9 +78,9 @@ enum hf_status interrupt_check(struct hf_error *error)
     return interrupted() ? error_set(error, HF_CANCELLED, "stopped by a signal") : HF_OK;
 }
 
-void interrupt_removes(const char *path)
+void interrupt_removes(size_t which, const char *path)
 {
-    atomic_store(&path_to_remove, path);
+    atomic_store(&paths_to_remove[which], path);
 }
 
 void interrupt_writes(const char *text)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 void interrupt_watch(void);
 
@@ -15,9 +16,10 @@ bool interrupted(void);
 /* CANCELLED once a signal has come, else OK. */
 enum hf_status interrupt_check(struct hf_error *error);
 
-/* Names the one file that the second signal removes on its way out; NULL: none any more. The
- * text must live until then. */
-void interrupt_removes(const char *path);
+/* Names the files that the second signal removes on its way out; NULL: none any more. The text
+ * must live until then. */
+#define INTERRUPT_PATHS 2
+void interrupt_removes(size_t which, const char *path);
 
 /* The same for what the second signal writes to stdout, to give a terminal back as it was. */
 void interrupt_writes(const char *text);

@@ -14,7 +14,6 @@
 struct merge {
     struct cli *cli;
     const char *output;
-    const char *rejects;
     struct merge_options options;
     struct merge_result result;
     struct gauge gauge;
@@ -138,11 +137,6 @@ static enum hf_status take_limits(struct merge *merge)
     return HF_OK;
 }
 
-static bool ends_with(struct view text, struct view end)
-{
-    return text.size >= end.size && view_equal(view_from(text, text.size - end.size), end);
-}
-
 /* The output is named as people name such files, unless --compress says otherwise. What a
  * command writes is its own affair. */
 static enum hf_status take_coding(struct merge *merge)
@@ -157,10 +151,8 @@ static enum hf_status take_coding(struct merge *merge)
             error_prefix(&cli->error, "--compress");
         return status;
     }
-    if (merge->options.format != MERGE_EXEC && ends_with(output, VIEW(".gz")))
-        merge->options.coding = MERGE_GZIP;
-    if (merge->options.format != MERGE_EXEC && ends_with(output, VIEW(".zst")))
-        merge->options.coding = MERGE_ZSTD;
+    if (merge->options.format != MERGE_EXEC)
+        merge->options.coding = merge_coding_of_name(output);
     return HF_OK;
 }
 
@@ -186,14 +178,11 @@ static enum hf_status take_rejects(struct merge *merge)
         if (!path)
             return error_no_memory(&cli->error);
         snprintf(path, size, "%s.rejects", merge->output);
-        merge->rejects = path;
+        merge->options.reject_path = path;
         return HF_OK;
     }
-    merge->rejects = merge->options.reject_path = value->text.data; /* a word of argv */
-    if (strcmp(merge->rejects, merge->output) == 0)
-        return error_set(&cli->error, HF_INVALID, "--rejects names the output itself: '%.100s'",
-                         merge->output);
-    return check_path(cli, "reject file", merge->rejects);
+    merge->options.reject_path = value->text.data; /* a word of argv */
+    return check_path(cli, "reject file", merge->options.reject_path);
 }
 
 static enum hf_status take_files(struct merge *merge)
@@ -272,7 +261,7 @@ static json_t *summary_as_json(const struct merge *merge)
     if (!rest || json_object_update_new(object, rest) != 0)
         goto out_of_memory;
     bool rejected = result->rows_counted && result->rows_rejected > 0;
-    if (rejected ? !json_set_key(object, "rejects", view_of(merge->rejects))
+    if (rejected ? !json_set_key(object, "rejects", view_of(merge->options.reject_path))
                  : json_object_set_new(object, "rejects", json_null()) != 0)
         goto out_of_memory;
     rest =
@@ -307,7 +296,7 @@ static void tell_summary(const struct merge *merge)
                      result->rows_rejected);
     if (result->rows_rejected > 0) {
         output_text(out, " to ");
-        output_key(out, view_of(merge->rejects));
+        output_key(out, view_of(merge->options.reject_path));
     }
     output_text(out, "\n");
     for (size_t i = 0; i < result->reason_count; i++) {
@@ -363,6 +352,13 @@ static void tell_failure(const struct merge *merge)
 
 /* ---- The command --------------------------------------------------------------------- */
 
+/* A second signal removes what is not whole. */
+static void write_name(void *gauge, int which, const char *path)
+{
+    (void)gauge;
+    interrupt_removes((size_t)which, path);
+}
+
 static bool step(void *gauge, uint64_t done, uint64_t total)
 {
     return gauge_step(gauge, done, total);
@@ -394,8 +390,8 @@ static enum hf_status merge_now(struct merge *merge)
         signal(SIGCHLD,
                SIG_DFL); /* ignored, it would bury the command before we have seen it */
     gauge_start(&merge->gauge, cli, VIEW("merge"));
-    merge->options.progress =
-        (struct merge_progress){ by_command ? step_of_command : step, &merge->gauge };
+    merge->options.progress = (struct merge_progress){ by_command ? step_of_command : step,
+                                                       write_name, &merge->gauge };
     enum hf_status status =
         merge_files(cli->env, &merge->options, cli->arguments, cli->argument_count,
                     merge->output, &merge->result, &cli->error);

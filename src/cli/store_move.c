@@ -74,15 +74,15 @@ static enum hf_status get_to_device(struct cli *cli, struct get_call *get, struc
 static enum hf_status get_to_file(struct cli *cli, struct get_call *get, struct view path)
 {
     struct new_file file;
-    enum hf_status status = new_file_open(cli, path, &file);
+    enum hf_status status = target_create(cli, path, &file);
     if (status != HF_OK)
         return status;
     status = fetch(cli, get, file.fd);
     if (status != HF_OK) {
-        new_file_drop(&file);
+        target_drop(&file);
         return status;
     }
-    return new_file_keep(cli, &file);
+    return target_keep(cli, &file);
 }
 
 static void tell_got(struct cli *cli, const struct get_call *get, struct view path)

@@ -31,17 +31,12 @@ static bool cut_start(struct view *text, struct view start)
     return true;
 }
 
-static bool ends_with(struct view text, struct view end)
-{
-    return text.size >= end.size && view_equal(view_from(text, text.size - end.size), end);
-}
-
 /* Of the client's own namespace; of the others we know none. */
 static bool is_lease_table(const struct hf_client *client, struct view key)
 {
     struct view rest = key;
     if (view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER)) &&
-        ends_with(key, VIEW(LAYOUT_CHUNK_TABLE)))
+        view_ends_with(key, VIEW(LAYOUT_CHUNK_TABLE)))
         return true;
     return cut_start(&rest, view_of(client->space.ns)) &&
            (view_equal(rest, VIEW(LAYOUT_PATHS)) ||

@@ -197,17 +197,12 @@ struct folder {
     const char *end; /* a table's key ends with this */
 };
 
-static bool ends_with(struct view text, struct view end)
-{
-    return text.size >= end.size && view_equal(view_from(text, text.size - end.size), end);
-}
-
 /* Moves the tables of a page together; returns how many. */
 static size_t keep_tables(struct list_call *page, struct view end)
 {
     size_t kept = 0;
     for (size_t i = 0; i < page->count; i++)
-        if (ends_with(page->entries[i].key, end))
+        if (view_ends_with(page->entries[i].key, end))
             page->entries[kept++] = page->entries[i];
     return kept;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
+#include "merge/budget.h"
 #include "merge/merge.h"
 
 #include <stdint.h>
@@ -12,10 +13,10 @@ struct decoder; /* reads one file */
 struct encoder; /* makes bytes for one file */
 
 /* Takes the descriptor over, on success only. Its first bytes tell how it is compressed: gzip and
- * zstd by their magic numbers, else it is taken as it stands. `room_bytes`: what it may take of
- * memory at most; a zstd window that needs more is HF_UNSUPPORTED with a reason that names the
- * need. */
-enum hf_status decoder_new(int fd, size_t room_bytes, struct decoder **ret_decoder,
+ * zstd by their magic numbers, else it is taken as it stands. What it holds of memory is taken
+ * from the budget, now and where a later frame needs more; when that does not suffice it is
+ * UNSUPPORTED, with a reason that names the need. */
+enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_decoder,
                            struct hf_error *error);
 void decoder_free(struct decoder *decoder);
 
@@ -25,8 +26,8 @@ void decoder_free(struct decoder *decoder);
 enum hf_status decoder_read(struct decoder *decoder, char *bytes, size_t size, size_t *ret_size,
                             struct hf_error *error);
 
-/* What it holds of memory, about. */
-size_t decoder_memory(const struct decoder *decoder);
+/* How it is compressed. */
+enum merge_coding decoder_coding(const struct decoder *decoder);
 
 /* Bytes of the file that were read so far, for progress. */
 uint64_t decoder_position(const struct decoder *decoder);

@@ -404,7 +404,7 @@ static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
 }
 
 const struct format format_csv = {
-    .takes_crlf = true,
+    .is_text = true,
     .cut = csv_cut,
     .skip = csv_skip,
     .header = csv_header,

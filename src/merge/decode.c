@@ -31,10 +31,10 @@ struct decoder {
     bool at_end;   /* of the file; what is left of it is in `input` */
     bool in_frame; /* a gzip member or a zstd frame has begun and goes on */
     uint64_t position;
-    size_t room_bytes;
+    struct budget *budget;
     size_t library_bytes; /* what the library takes besides the buffers of a frame */
-    size_t memory_bytes;
-    char *input; /* `head`, or INPUT_BYTES of memory */
+    size_t memory_bytes;  /* taken from the budget */
+    char *input;          /* `head`, or INPUT_BYTES of memory */
     size_t input_capacity;
     size_t input_at; /* from here to input_size it is still to be used */
     size_t input_size;
@@ -117,7 +117,7 @@ static uint64_t little_endian(const char *bytes, size_t size)
 
 static bool is_gzip(struct view input)
 {
-    return view_starts_with(input, VIEW("\x1f\x8b"));
+    return view_starts_with(input, VIEW("\x1f\x8b\x08"));
 }
 
 static bool is_zstd_data(struct view input)
@@ -163,23 +163,20 @@ static uint64_t zstd_frame_bytes(struct view input)
     return block + smaller(content, window + 2 * block) + 128;
 }
 
-static enum hf_status too_large(const struct decoder *decoder, uint64_t need,
-                                struct hf_error *error)
+static enum hf_status take_memory(struct decoder *decoder, uint64_t frame_bytes,
+                                  struct hf_error *error)
 {
     char need_text[SIZE_TEXT_MAX], room_text[SIZE_TEXT_MAX];
-    return error_set(error, HF_UNSUPPORTED,
-                     "to decompress it takes %s of memory, and there is room for %s",
-                     size_text(need, need_text), size_text(decoder->room_bytes, room_text));
-}
-
-static enum hf_status check_room(struct decoder *decoder, uint64_t frame_bytes,
-                                 struct hf_error *error)
-{
     uint64_t need = sizeof *decoder + INPUT_BYTES + decoder->library_bytes + frame_bytes;
-    if (need > decoder->room_bytes)
-        return too_large(decoder, need, error);
-    if (need > decoder->memory_bytes)
-        decoder->memory_bytes = (size_t)need;
+    if (need <= decoder->memory_bytes)
+        return HF_OK;
+    size_t room = decoder->memory_bytes + budget_left(decoder->budget);
+    if (need > SIZE_MAX / 2 ||
+        !budget_take(decoder->budget, (size_t)need - decoder->memory_bytes))
+        return error_set(error, HF_UNSUPPORTED,
+                         "to decompress it takes %s of memory, and there is room for %s",
+                         size_text(need, need_text), size_text(room, room_text));
+    decoder->memory_bytes = (size_t)need;
     return HF_OK;
 }
 
@@ -203,7 +200,7 @@ static enum hf_status begin_frame(struct decoder *decoder, struct hf_error *erro
     if (gzip)
         check(inflateReset(&decoder->gzip) == Z_OK);
     decoder->in_frame = true;
-    return check_room(decoder, is_zstd_data(input) ? zstd_frame_bytes(input) : 0, error);
+    return take_memory(decoder, is_zstd_data(input) ? zstd_frame_bytes(input) : 0, error);
 }
 
 static enum hf_status inflate_some(struct decoder *decoder, char *bytes, size_t size,
@@ -334,18 +331,18 @@ static void release(struct decoder *decoder)
     ZSTD_freeDCtx(decoder->zstd);
     if (decoder->input != decoder->head)
         free(decoder->input);
+    budget_give(decoder->budget, decoder->memory_bytes);
     free(decoder);
 }
 
-enum hf_status decoder_new(int fd, size_t room_bytes, struct decoder **ret_decoder,
+enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_decoder,
                            struct hf_error *error)
 {
     struct decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return error_no_memory(error);
     decoder->fd = fd;
-    decoder->room_bytes = room_bytes;
-    decoder->memory_bytes = sizeof *decoder;
+    decoder->budget = budget;
     decoder->input = decoder->head;
     decoder->input_capacity = HEAD_MAX;
     enum hf_status status = want_input(decoder, HEAD_MAX, error);
@@ -367,9 +364,9 @@ void decoder_free(struct decoder *decoder)
     release(decoder);
 }
 
-size_t decoder_memory(const struct decoder *decoder)
+enum merge_coding decoder_coding(const struct decoder *decoder)
 {
-    return decoder->memory_bytes;
+    return decoder->coding;
 }
 
 uint64_t decoder_position(const struct decoder *decoder)

@@ -27,13 +27,17 @@ struct cutter {
     size_t last_good;       /* its last row without a fault, counted from 1; 0: none yet */
     order_code last_column; /* the first column of the last good key */
     struct buffer last_key; /* of the good row before this batch, with KEY_SLACK; empty: none */
+    size_t
+        wanted; /* bytes that the record which is not whole needs; 0: the format cannot tell */
     /* The format's own. */
     struct buffer scratch;
     uint8_t place; /* csv: where in a record `skip` is */
 };
 
 struct format {
-    bool takes_crlf; /* a CR before the LF is a part of the end */
+    /* A CR before the LF is a part of the end, and a byte order mark at the start means
+     * nothing. */
+    bool is_text;
 
     /* Cuts whole records off `bytes`, which lie in batch->block from `at` on, into rows, until
      * the bytes are used up or batch_full. `at_end`: nothing follows them, so that the

@@ -17,6 +17,7 @@ struct job {
     bool latest_wins;
     struct budget budget;
     size_t group;        /* inputs that are merged at once, at most */
+    bool without_spares; /* nothing is read ahead: that takes a second batch of each input */
     size_t sort_reserve; /* of the budget: what sorting leaves for reading */
     bool rejecting;      /* the reject file is open */
     struct sink rejects;
@@ -24,6 +25,7 @@ struct job {
     uint64_t bytes_done; /* for progress */
     uint64_t bytes_total;
     uint64_t bytes_told;
+    unsigned steps_untold;
 };
 
 /* A row that cannot be merged goes to the reject file; INVALID when there are too many. */
@@ -34,7 +36,30 @@ enum hf_status job_reject(struct job *job, const struct source *source,
 /* Bytes were read; CANCELLED when somebody wants us to stop. */
 enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error);
 
-/* Both files get their names, or neither does. The sink is released by the caller. */
+/* Reads an input from start to end, batch by batch. */
+struct scan_end {
+    uint64_t rows;
+    bool too_wide;
+};
+typedef enum hf_status job_use(void *context, const struct source *source,
+                               const struct batch *batch, struct hf_error *error);
+enum hf_status job_scan(struct job *job, const struct feed *feed, const struct cutter *cutter,
+                        job_use *use, void *context, struct scan_end *ret_end,
+                        struct hf_error *error);
+
+/* The same without records: just its bytes, decompressed. */
+typedef enum hf_status job_use_bytes(void *context, struct view bytes, struct hf_error *error);
+enum hf_status job_read(struct job *job, const struct feed *feed, job_use_bytes *use,
+                        void *context, struct hf_error *error);
+
+/* Makes the output, or the reject file, and says so to whoever wants to know the names of files
+ * that are to be removed in case of the worst. */
+enum job_file { JOB_OUTPUT, JOB_REJECTS };
+enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,
+                          struct hf_error *error);
+void job_release(struct job *job, enum job_file which, struct sink *sink);
+
+/* Both files get their names, or neither does. They are released by the caller. */
 enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
 
 /* Merges inputs that are made of records. */
@@ -49,11 +74,18 @@ static inline bool job_is_later(struct instant time, struct view record,
     return order > 0 || (order == 0 && view_compare(record, other) > 0);
 }
 
-/* Why a pass failed that may go well in another way. */
+/* Why something failed that may go well in another way. */
 struct pass_end {
-    bool unsorted; /* an input is not in order */
-    bool too_wide; /* the budget is too small for that many inputs at once */
+    bool unsorted;     /* an input is not in order */
+    bool too_wide;     /* the budget is too small for that many inputs at once */
+    bool sort_reading; /* the budget leaves too little for reading while it sorts */
 };
+
+/* How many runs are merged at once: as many as inputs, but two at least. */
+static inline size_t job_width(const struct job *job)
+{
+    return job->group > 2 ? job->group : 2;
+}
 
 /* Merges the feeds, all at once, into `to`, which is a run if `as_run`. */
 enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,

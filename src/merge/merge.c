@@ -8,7 +8,6 @@
 #include "merge/job.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +54,13 @@ enum hf_status merge_format_parse(struct view text, enum merge_format *ret_forma
                      VIEW_ARGS(view_first(text, 40)));
 }
 
+enum merge_coding merge_coding_of_name(struct view name)
+{
+    if (view_ends_with(name, VIEW(".gz")))
+        return MERGE_GZIP;
+    return view_ends_with(name, VIEW(".zst")) ? MERGE_ZSTD : MERGE_PLAIN;
+}
+
 enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_coding,
                                   struct hf_error *error)
 {
@@ -65,88 +71,6 @@ enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_codin
         }
     return error_set(error, HF_INVALID, "'%.*s' is no compression; there are none, gzip, zstd",
                      VIEW_ARGS(view_first(text, 40)));
-}
-
-/* ---- What every merge does --------------------------------------------------------------- */
-
-enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
-{
-    const struct merge_progress *progress = &job->options->progress;
-    job->bytes_done += bytes;
-    if (!progress->step || job->bytes_done - job->bytes_told < MIB)
-        return HF_OK;
-    job->bytes_told = job->bytes_done;
-    if (progress->step(progress->context, job->bytes_done, job->bytes_total))
-        return HF_OK;
-    return error_set(error, HF_CANCELLED, "stopped on the way; nothing was written");
-}
-
-static const char *reject_path(const struct job *job, char path[PATH_MAX])
-{
-    if (job->options->reject_path)
-        return job->options->reject_path;
-    snprintf(path, PATH_MAX, "%s.rejects", job->output);
-    return path;
-}
-
-static void remember_reason(struct job *job, const struct source *source,
-                            const struct batch *batch, const struct row *row)
-{
-    struct merge_result *result = &job->result;
-    if (result->reason_count == MERGE_REASONS_MAX)
-        return;
-    uint64_t number = batch->rows_before + (uint64_t)(row - batch->rows) + 1;
-    snprintf(result->reasons[result->reason_count++], HF_WHY_MAX, "%.*s: record %" PRIu64 " %s",
-             VIEW_ARGS(view_first(view_of(source->feed->path), 120)), number,
-             row_fault_text(row->fault));
-}
-
-enum hf_status job_reject(struct job *job, const struct source *source,
-                          const struct batch *batch, const struct row *row,
-                          struct hf_error *error)
-{
-    if (!job->rejecting) {
-        char path[PATH_MAX];
-        enum hf_status status =
-            sink_create(&job->rejects, job->env, reject_path(job, path), MERGE_PLAIN, error);
-        if (status != HF_OK)
-            return status;
-        job->rejecting = true;
-    }
-    sink_add(&job->rejects, batch_record(batch, row));
-    if (row->fault == ROW_PIECE)
-        return HF_OK;
-    sink_add(&job->rejects, VIEW("\n"));
-    job->result.rows_rejected++;
-    remember_reason(job, source, batch, row);
-    if (job->rejects.error.status != HF_OK) {
-        *error = job->rejects.error;
-        return error->status;
-    }
-    if (job->result.rows_rejected <= job->options->rejects_max)
-        return HF_OK;
-    return error_set(error, HF_INVALID,
-                     "more than %" PRIu64 " rows cannot be merged; the first: %.150s",
-                     job->options->rejects_max, job->result.reasons[0]);
-}
-
-enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error)
-{
-    char path[PATH_MAX];
-    bool rejecting = job->rejecting;
-    enum hf_status status = sink_end(output, error);
-    job->result.bytes_out = output->size;
-    if (status == HF_OK && rejecting)
-        status = sink_end(&job->rejects, error);
-    if (status == HF_OK && rejecting) {
-        status = sink_keep(&job->rejects, error);
-        job->rejecting = false;
-    }
-    if (status == HF_OK)
-        status = sink_keep(output, error);
-    if (status != HF_OK && rejecting && !job->rejecting)
-        unlink(reject_path(job, path));
-    return status;
 }
 
 /* ---- Before the work ----------------------------------------------------------------- */
@@ -186,11 +110,13 @@ static enum hf_status check_options(const struct merge_options *options, size_t 
     if (options->memory_bytes < MERGE_MEMORY_MIN || options->memory_bytes > MERGE_MEMORY_MAX)
         return error_set(error, HF_INVALID, "a merge needs 8 MiB to 16 GiB of memory, not %s",
                          size_text(options->memory_bytes, text));
-    if (record_bytes_max(options) > options->memory_bytes / 4)
+    if (record_bytes_max(options) > options->memory_bytes / 4 ||
+        record_bytes_max(options) > MERGE_RECORD_MAX)
         return error_set(error, HF_INVALID,
-                         "the longest record may be a quarter of the memory, not %s",
+                         "the longest record may be a quarter of the memory and 1 GiB, not %s",
                          size_text(record_bytes_max(options), text));
-    if (strlen(output) + sizeof ".rejects.part-0123456789abcdef" > PATH_MAX)
+    check(!has_records(options->format) || options->reject_path);
+    if (strlen(output) >= PATH_MAX)
         return error_set(error, HF_INVALID, "the output's path is too long");
     if (has_records(options->format) && !options->key.data && !options->time.data)
         return error_set(error, HF_INVALID,
@@ -244,8 +170,7 @@ static bool is_same_file(const char *a, const char *b)
 static enum hf_status check_rejects(const struct job *job, const struct feed *feeds,
                                     size_t count, struct hf_error *error)
 {
-    char path[PATH_MAX];
-    const char *rejects = reject_path(job, path);
+    const char *rejects = job->options->reject_path;
     if (is_same_file(rejects, job->output))
         return error_set(error, HF_INVALID, "output and reject file are the same");
     for (size_t i = 0; i < count; i++)
@@ -257,70 +182,67 @@ static enum hf_status check_rejects(const struct job *job, const struct feed *fe
 
 /* ---- Formats without records --------------------------------------------------------- */
 
-static enum hf_status copy_input(struct job *job, const struct feed *feed, struct sink *sink,
-                                 struct hf_error *error)
+static enum hf_status copy_bytes(void *context, struct view bytes, struct hf_error *error)
 {
-    struct source source;
-    struct cutter none = { .record_bytes_max = 1 };
-    uint64_t position = 0;
-    enum hf_status status = source_init(&source, feed, &none, (struct view){ NULL, 0 },
-                                        256 * KIB, 1, &job->budget, error);
-    while (status == HF_OK) {
-        struct batch *batch = &source.batches[0];
-        size_t size;
-        status = decoder_read(source.decoder, batch->block, batch->capacity, &size, error);
-        if (status != HF_OK || size == 0)
-            break;
-        status = job_progress(job, decoder_position(source.decoder) - position, error);
-        position = decoder_position(source.decoder);
-        if (status == HF_OK && !sink_add(sink, (struct view){ batch->block, size })) {
-            *error = sink->error;
-            status = error->status;
-        }
-    }
-    source_release(&source);
-    return status;
+    struct sink *sink = context;
+    return sink_add(sink, bytes) ? HF_OK : sink_status(sink, error);
 }
 
 static enum hf_status merge_concat(struct job *job, const struct feed *feeds, size_t count,
                                    struct hf_error *error)
 {
     struct sink sink;
-    enum hf_status status =
-        sink_create(&sink, job->env, job->output, job->options->coding, error);
+    enum hf_status status = job_create(job, JOB_OUTPUT, &sink, error);
     if (status != HF_OK)
         return status;
     for (size_t i = 0; status == HF_OK && i < count; i++)
-        status = copy_input(job, &feeds[i], &sink, error);
+        status = job_read(job, &feeds[i], copy_bytes, &sink, error);
     if (status == HF_OK)
         status = job_keep(job, &sink, error);
-    sink_release(&sink);
+    job_release(job, JOB_OUTPUT, &sink);
+    return status;
+}
+
+static enum hf_status run_command(struct job *job, const char *const *inputs, size_t count,
+                                  struct new_file *file, struct hf_error *error)
+{
+    const struct merge_command *command = &job->options->command;
+    struct arena arena = ARENA_INIT;
+    char **words;
+    enum hf_status status =
+        command_words(command->line, inputs, count, file->scratch, &arena, &words, error);
+    if (status == HF_OK)
+        status = command_run(job->env, words, command, &job->options->progress, error);
+    arena_release(&arena);
+    if (status != HF_OK)
+        return status;
+    struct stat info = { 0 };
+    status = new_file_take(file, error);
+    if (status == HF_OK && (fsync(file->fd) != 0 || fstat(file->fd, &info) != 0))
+        status = error_from_errno(error, errno, "sync its output");
+    if (status != HF_OK)
+        error_prefix(error, "the command ended well, but");
+    job->result.bytes_out = (uint64_t)info.st_size;
     return status;
 }
 
 static enum hf_status merge_exec(struct job *job, const char *const *inputs, size_t count,
                                  struct hf_error *error)
 {
-    const struct merge_command *command = &job->options->command;
-    struct arena arena = ARENA_INIT;
-    struct sink sink;
-    char **words;
-    enum hf_status status = sink_reserve(&sink, job->env, job->output, error);
+    const struct merge_progress *progress = &job->options->progress;
+    struct new_file file;
+    enum hf_status status = new_file_reserve(&file, job->env, job->output, error);
     if (status != HF_OK)
-        return status;
-    status =
-        command_words(command->line, inputs, count, sink.scratch_path, &arena, &words, error);
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(job->output), 120)));
+    if (status == HF_OK && progress->writes)
+        progress->writes(progress->context, JOB_OUTPUT, file.scratch);
     if (status == HF_OK)
-        status = command_run(job->env, words, command, &job->options->progress, error);
-    if (status == HF_OK) {
-        status = sink_written(&sink, error);
-        if (status != HF_OK)
-            error_prefix(error, "the command ended well, but");
-    }
+        status = run_command(job, inputs, count, &file, error);
     if (status == HF_OK)
-        status = job_keep(job, &sink, error);
-    sink_release(&sink);
-    arena_release(&arena);
+        status = new_file_keep(&file, error);
+    new_file_release(&file);
+    if (progress->writes)
+        progress->writes(progress->context, JOB_OUTPUT, NULL);
     return status;
 }
 

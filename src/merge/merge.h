@@ -46,6 +46,10 @@ const char *merge_format_name(enum merge_format format);
 const char *merge_coding_name(enum merge_coding coding);
 enum hf_status merge_format_parse(struct view text, enum merge_format *ret_format,
                                   struct hf_error *error);
+
+/* What a name promises by its end: .gz, .zst. */
+enum merge_coding merge_coding_of_name(struct view name);
+
 enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_coding,
                                   struct hf_error *error);
 
@@ -54,6 +58,9 @@ enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_codin
  * the merge: it ends CANCELLED and leaves nothing behind. */
 struct merge_progress {
     bool (*step)(void *context, uint64_t bytes_done, uint64_t bytes_total);
+    /* Files that are written under a name that is not theirs yet, for who wants to remove them
+     * should the process end by force: 0 for the output, 1 for rejects; NULL: no more. */
+    void (*writes)(void *context, int which, const char *path);
     void *context;
 };
 
@@ -125,11 +132,13 @@ struct merge_result {
  *   INVALID      options out of range, an input that is no file, headers that differ, a key that
  *                no header has, more rejects than allowed
  *   CORRUPT      compressed data that is damaged or ends early
- *   UNAVAILABLE  no space, no memory, an I/O error; a command that failed
+ *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
+ *   UNSUPPORTED  compressed with a window that the memory setting has no room for
  *   TIMEOUT      a command that ran too long
  *   CANCELLED    progress said so
  *
- * Whatever it says, unless it is OK there is no new file under any name. */
+ * Unless it is OK there is no new file under any name, but for one case: the output has its name,
+ * and the folder could not be synced then, so that a power loss may still take it back. */
 enum hf_status merge_files(struct env *env, const struct merge_options *options,
                            const char *const *inputs, size_t input_count, const char *output,
                            struct merge_result *ret_result, struct hf_error *error);

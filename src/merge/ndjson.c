@@ -121,7 +121,10 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
         struct view line = { here, (size_t)((stop ? stop : end) - here) };
         if (stop && line.size > 0 && stop[-1] == '\r')
             line.size--;
-        if (!is_blank(line) && !add_line(cutter, line))
+        /* A long line of blanks is no better than another long line: what a row is must not
+         * depend on how much of it was seen at once. */
+        bool counts = line.size > cutter->record_bytes_max || !is_blank(line);
+        if (counts && !add_line(cutter, line))
             break;
         here = stop ? stop + 1 : end;
     }
@@ -147,7 +150,7 @@ static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
 }
 
 const struct format format_ndjson = {
-    .takes_crlf = true,
+    .is_text = true,
     .cut = ndjson_cut,
     .skip = ndjson_skip,
     .resolve = ndjson_resolve,

@@ -191,7 +191,7 @@ static void merge_plain(struct pass *pass)
 
 static size_t block_bytes(const struct job *job, size_t count, size_t batch_count)
 {
-    size_t left = (job->budget.limit - atomic_load(&job->budget.used)) / 8;
+    size_t left = budget_left(&job->budget) / 8;
     size_t all = left < BLOCKS_BYTES ? left : BLOCKS_BYTES;
     size_t block = all / source_memory(count * batch_count);
     if (block > BLOCK_BYTES_MAX_)
@@ -202,7 +202,7 @@ static size_t block_bytes(const struct job *job, size_t count, size_t batch_coun
 static void open_sources(struct pass *pass, const struct feed *feeds, size_t batch_count)
 {
     struct job *job = pass->job;
-    size_t block = block_bytes(job, pass->count, batch_count);
+    size_t block = pass->count ? block_bytes(job, pass->count, batch_count) : 0;
     struct cutter of_run = run_cutter(&job->cutter);
     for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++) {
         bool is_run = feeds[i].run >= 0;
@@ -226,7 +226,7 @@ static void build_tree(struct pass *pass)
 static void finish(struct pass *pass, struct pass_end *ret_end)
 {
     pump_stop(&pass->pump);
-    *ret_end = (struct pass_end){ .unsorted = pass->unsorted };
+    *ret_end = (struct pass_end){ .unsorted = pass->unsorted, .too_wide = pass->to->too_wide };
     for (size_t i = 0; i < pass->count; i++) {
         ret_end->too_wide = ret_end->too_wide || pass->sources[i].too_wide;
         if (pass->sources[i].feed && pass->sources[i].feed->run < 0)
@@ -252,7 +252,7 @@ enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,
         pass.count = 0;
         pass.status = error_no_memory(error);
     }
-    open_sources(&pass, feeds, threads ? SOURCE_BATCHES_MAX : 1);
+    open_sources(&pass, feeds, threads && !job->without_spares ? SOURCE_BATCHES_MAX : 1);
     if (pass.status == HF_OK)
         pass.status = pump_start(&pass.pump, job->env, pass.sources, count, threads, error);
     if (pass.status == HF_OK && count)
@@ -261,10 +261,8 @@ enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,
         merge_latest(&pass);
     else if (pass.status == HF_OK && count)
         merge_plain(&pass);
-    if (pass.status == HF_OK && to->error.status != HF_OK) {
-        *error = to->error;
-        pass.status = error->status;
-    }
+    if (pass.status == HF_OK)
+        pass.status = sink_status(to, error);
     finish(&pass, ret_end);
     return pass.status;
 }

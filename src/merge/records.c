@@ -1,17 +1,16 @@
 /* records.c: formats of records: headers, which inputs must be sorted, which passes it takes. */
 #include "base/check.h"
+#include "base/hash.h"
 #include "merge/job.h"
 #include "merge/run.h"
 #include "merge/runs.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-/* Inputs that are read at once. More are merged in groups first; these must not depend on how
- * much memory there is, or equal inputs would not give equal bytes. */
+/* Inputs that are read at once. More are merged in groups first. Each group is of inputs that
+ * follow each other in their order, and what it becomes takes their place: so it does not matter
+ * for the result how large groups are. */
 #define GROUP_MAX 224
-#define GROUP_MIN 2
 
 /* What sorting leaves of the memory for reading, at first. */
 #define SORT_RESERVE_SHARE 8
@@ -63,56 +62,55 @@ static enum hf_status read_header(struct job *job, const struct feed *feeds, siz
 
 /* ---- The order of the inputs --------------------------------------------------------- */
 
-#define COMPARE_BYTES (32 * KIB)
-
-/* By their bytes; files that cannot be read are told of when they are merged. */
-static int compare_contents(const char *path_a, const char *path_b)
-{
-    char bytes_a[COMPARE_BYTES], bytes_b[COMPARE_BYTES];
-    int a = open(path_a, O_RDONLY | O_CLOEXEC), b = open(path_b, O_RDONLY | O_CLOEXEC);
-    int order = 0;
-    while (order == 0) {
-        ssize_t size_a = a < 0 ? -1 : read(a, bytes_a, sizeof bytes_a);
-        ssize_t size_b = b < 0 ? -1 : read(b, bytes_b, sizeof bytes_b);
-        if (size_a <= 0 || size_b <= 0)
-            break;
-        order = view_compare((struct view){ bytes_a, (size_t)size_a },
-                             (struct view){ bytes_b, (size_t)size_b });
-    }
-    if (a >= 0)
-        close(a);
-    if (b >= 0)
-        close(b);
-    return order;
-}
-
 static int compare_feeds(const void *a, const void *b)
 {
     const struct feed *feed_a = a, *feed_b = b;
     if (feed_a->size != feed_b->size)
         return feed_a->size < feed_b->size ? -1 : 1;
-    return compare_contents(feed_a->path, feed_b->path);
+    return feed_a->hash < feed_b->hash ? -1 : feed_a->hash > feed_b->hash;
+}
+
+static enum hf_status hash_bytes(void *context, struct view bytes, struct hf_error *error)
+{
+    (void)error;
+    hash_stream_add(context, bytes);
+    return HF_OK;
+}
+
+static enum hf_status hash_feed(struct job *job, struct feed *feed, struct hf_error *error)
+{
+    struct hash_stream hash;
+    hash_stream_init(&hash);
+    job->bytes_total += feed->size;
+    enum hf_status status = job_read(job, feed, hash_bytes, &hash, error);
+    feed->hash = hash_stream_xxh3(&hash);
+    return status;
+}
+
+/* By size, and by content where sizes are equal: an order that the inputs bring with them. */
+static enum hf_status order_feeds(struct job *job, struct feed *feeds, size_t count,
+                                  struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    qsort(feeds, count, sizeof *feeds, compare_feeds);
+    for (size_t i = 0; status == HF_OK && i < count; i++)
+        if ((i > 0 && feeds[i - 1].size == feeds[i].size) ||
+            (i + 1 < count && feeds[i + 1].size == feeds[i].size))
+            status = hash_feed(job, &feeds[i], error);
+    qsort(feeds, count, sizeof *feeds, compare_feeds);
+    return status;
 }
 
 /* ---- Sorting ------------------------------------------------------------------------- */
 
-static enum hf_status check_feed(struct job *job, struct feed *feed, struct hf_error *error)
+static enum hf_status check_batch(void *context, const struct source *source,
+                                  const struct batch *batch, struct hf_error *error)
 {
-    struct source source;
-    enum hf_status status = source_init(&source, feed, &job->cutter, job->header, 256 * KIB, 1,
-                                        &job->budget, error);
-    struct batch *batch = &source.batches[0];
-    uint64_t position = 0;
-    while (status == HF_OK && !feed->unsorted) {
-        status = source_fill(&source, batch, error);
-        feed->unsorted = batch->unsorted;
-        if (status != HF_OK || batch->row_count == 0)
-            break;
-        status = job_progress(job, batch->position - position, error);
-        position = batch->position;
-    }
-    source_release(&source);
-    return status;
+    struct feed *feed = context;
+    (void)source;
+    (void)error;
+    feed->unsorted = batch->unsorted;
+    return HF_OK;
 }
 
 /* Looks which inputs are in order, once it is known that some are not. Those that are not tell
@@ -121,8 +119,10 @@ static enum hf_status find_unsorted(struct job *job, struct feed *feeds, size_t 
                                     struct hf_error *error)
 {
     enum hf_status status = HF_OK;
+    struct scan_end end;
+    job->bytes_total += job->result.bytes_in;
     for (size_t i = 0; status == HF_OK && i < count; i++)
-        status = check_feed(job, &feeds[i], error);
+        status = job_scan(job, &feeds[i], &job->cutter, check_batch, &feeds[i], &end, error);
     return status;
 }
 
@@ -168,8 +168,8 @@ static enum hf_status merge_groups(struct attempt *attempt, const struct feed *f
             merge_group(attempt, files + i, count - i < job->group ? count - i : job->group);
     if (status != HF_OK)
         return status;
-    return runs_reduce(attempt->merged, job, job->group - attempt->sorted->count, &attempt->end,
-                       attempt->error);
+    return runs_reduce(attempt->merged, job, job_width(job) - attempt->sorted->count,
+                       &attempt->end, attempt->error);
 }
 
 static void add_last(struct attempt *attempt, const struct feed *feeds, size_t count)
@@ -178,20 +178,21 @@ static void add_last(struct attempt *attempt, const struct feed *feeds, size_t c
         attempt->last[attempt->last_count++] = feeds[i];
 }
 
-/* Collects what the last pass reads: sorted runs, then inputs, or the runs of their groups. How
- * inputs are grouped must not depend on how many runs memory made of the unsorted ones. */
+/* Collects what the last pass reads: sorted runs, then inputs, or the runs of their groups. */
 static enum hf_status gather(struct attempt *attempt)
 {
-    size_t group = attempt->job->group;
-    enum hf_status status = HF_OK;
     size_t count = 0;
     struct feed *files = attempt->last + 2 * RUNS_MAX;
     for (size_t i = 0; i < attempt->count; i++)
         if (!attempt->feeds[i].unsorted)
             files[count++] = attempt->feeds[i];
-    if (attempt->sorted->count + count > group && attempt->sorted->count > 1)
-        status = runs_reduce(attempt->sorted, attempt->job, 1, &attempt->end, attempt->error);
-    bool in_groups = attempt->sorted->count + count > group;
+    size_t group = attempt->job->group;
+    size_t sorted_max = job_width(attempt->job) / (count ? 2 : 1);
+    enum hf_status status = HF_OK;
+    if (attempt->sorted->count > sorted_max)
+        status = runs_reduce(attempt->sorted, attempt->job, sorted_max, &attempt->end,
+                             attempt->error);
+    bool in_groups = count && attempt->sorted->count + count > group;
     if (status == HF_OK && in_groups)
         status = merge_groups(attempt, files, count);
     if (status != HF_OK)
@@ -207,8 +208,7 @@ static enum hf_status last_pass(struct attempt *attempt)
 {
     struct job *job = attempt->job;
     struct sink sink;
-    enum hf_status status =
-        sink_create(&sink, job->env, job->output, job->options->coding, attempt->error);
+    enum hf_status status = job_create(job, JOB_OUTPUT, &sink, attempt->error);
     if (status != HF_OK)
         return status;
     if (job->header.size) {
@@ -223,7 +223,7 @@ static enum hf_status last_pass(struct attempt *attempt)
               result->rows_out + result->rows_superseded + result->rows_rejected);
         status = job_keep(job, &sink, attempt->error);
     }
-    sink_release(&sink);
+    job_release(job, JOB_OUTPUT, &sink);
     return status;
 }
 
@@ -237,9 +237,7 @@ static void start_anew(struct attempt *attempt)
     job->bytes_total = result->bytes_in;
     for (size_t i = 0; i < attempt->count; i++)
         result->inputs_unsorted += attempt->feeds[i].unsorted;
-    if (job->rejecting)
-        sink_release(&job->rejects);
-    job->rejecting = false;
+    job_release(job, JOB_REJECTS, &job->rejects);
     attempt->last_count = 0;
     attempt->end = (struct pass_end){ 0 };
 }
@@ -266,17 +264,26 @@ static enum hf_status run_attempt(struct attempt *attempt)
     return status;
 }
 
-/* Fewer inputs at once, and more room for reading while sorting; false when that is done. */
-static bool narrow(struct job *job)
+/* Another way, when memory did not suffice in this one: more room for reading while it sorts,
+ * nothing read ahead, fewer inputs at once. False when there is none. */
+static bool narrow(struct job *job, const struct pass_end *end)
 {
     size_t reserve_max = job->budget.limit / 4 * 3;
-    if (job->group == GROUP_MIN && job->sort_reserve == reserve_max)
-        return false;
-    job->group = (job->group + 1) / 2 > GROUP_MIN ? (job->group + 1) / 2 : GROUP_MIN;
-    job->sort_reserve *= 2;
-    if (job->sort_reserve > reserve_max)
-        job->sort_reserve = reserve_max;
-    return true;
+    if (end->sort_reading && job->sort_reserve < reserve_max) {
+        job->sort_reserve *= 2;
+        if (job->sort_reserve > reserve_max)
+            job->sort_reserve = reserve_max;
+        return true;
+    }
+    if (end->too_wide && !job->without_spares) {
+        job->without_spares = true;
+        return true;
+    }
+    if (end->too_wide && job->group > 1) {
+        job->group /= 2;
+        return true;
+    }
+    return false;
 }
 
 /* Inputs are taken to be in order, and all at once, until it shows that they are not, or that
@@ -297,7 +304,7 @@ static enum hf_status run_attempts(struct attempt *attempt)
         } else if (attempt->end.unsorted) {
             return error_set(attempt->error, HF_UNAVAILABLE,
                              "an input changed while it was read");
-        } else if (!attempt->end.too_wide || !narrow(attempt->job)) {
+        } else if (!narrow(attempt->job, &attempt->end)) {
             return status;
         }
     }
@@ -322,11 +329,10 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
     if (status == HF_OK)
         status = read_header(job, feeds, count, &header, error);
     if (status == HF_OK && !job->latest_wins)
-        qsort(feeds, count, sizeof *feeds, compare_feeds);
+        status = order_feeds(job, feeds, count, error);
     if (status == HF_OK)
         status = run_attempts(&attempt);
-    if (job->rejecting)
-        sink_release(&job->rejects);
+    job_release(job, JOB_REJECTS, &job->rejects);
     free(attempt.last);
     free(attempt.sorted);
     free(attempt.merged);

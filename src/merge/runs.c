@@ -24,7 +24,8 @@ void runs_release(struct runs *runs)
 
 enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error)
 {
-    enum hf_status status = sink_scratch(ret_sink, job->env, job->scratch_folder, error);
+    enum hf_status status =
+        sink_scratch(ret_sink, job->env, job->scratch_folder, &job->budget, error);
     if (status == HF_OK)
         sink_add(ret_sink, RUN_MARK);
     return status;
@@ -38,26 +39,26 @@ static enum hf_status take(struct runs *runs, struct job *job, struct sink *sink
     if (status == HF_OK) {
         job->result.bytes_spilled += sink->size;
         runs->levels[runs->count] = level;
-        runs->feeds[runs->count++] = (struct feed){ .run = sink->fd, .size = sink->size };
-        sink->fd = -1;
+        runs->feeds[runs->count++] = (struct feed){ .run = sink->file.fd, .size = sink->size };
+        sink->file.fd = -1;
     }
     sink_release(sink);
     return status;
 }
 
-/* Merges all runs from `from` on into one. */
-static enum hf_status merge_from(struct runs *runs, struct job *job, size_t from,
+/* Merges the last `count` runs into one, which is of the next level. */
+static enum hf_status merge_last(struct runs *runs, struct job *job, size_t count,
                                  struct pass_end *ret_end, struct hf_error *error)
 {
     struct sink sink;
+    size_t from = runs->count - count;
     unsigned level = runs->levels[from] + 1;
     enum hf_status status = runs_begin(job, &sink, error);
     if (status != HF_OK)
         return status;
     for (size_t i = from; i < runs->count; i++)
         job->bytes_total += runs->feeds[i].size;
-    status = pass_run(job, runs->feeds + from, runs->count - from, &sink, /* as run */ true,
-                      ret_end, error);
+    status = pass_run(job, runs->feeds + from, count, &sink, /* as run */ true, ret_end, error);
     if (status != HF_OK) {
         sink_release(&sink);
         return status;
@@ -66,29 +67,30 @@ static enum hf_status merge_from(struct runs *runs, struct job *job, size_t from
     return take(runs, job, &sink, level, error);
 }
 
-enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
-                        struct pass_end *ret_end, struct hf_error *error)
-{
-    size_t many = job->group < RUNS_OF_LEVEL ? job->group : RUNS_OF_LEVEL;
-    enum hf_status status = take(runs, job, sink, 0, error);
-    while (status == HF_OK && runs->count >= many) {
-        size_t from = runs->count - many;
-        if (runs->levels[from] != runs->levels[runs->count - 1])
-            break;
-        status = merge_from(runs, job, from, ret_end, error);
-    }
-    return status;
-}
-
 enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
                            struct pass_end *ret_end, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     while (status == HF_OK && runs->count > count) {
         size_t merged = runs->count - count + 1;
-        if (merged > job->group)
-            merged = job->group;
-        status = merge_from(runs, job, runs->count - merged, ret_end, error);
+        if (merged > job_width(job))
+            merged = job_width(job);
+        status = merge_last(runs, job, merged, ret_end, error);
+    }
+    return status;
+}
+
+enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
+                        struct pass_end *ret_end, struct hf_error *error)
+{
+    enum hf_status status = take(runs, job, sink, 0, error);
+    while (status == HF_OK && runs->count >= RUNS_OF_LEVEL) {
+        size_t from = runs->count - RUNS_OF_LEVEL;
+        if (runs->levels[from] != runs->levels[runs->count - 1])
+            break;
+        unsigned level = runs->levels[from] + 1;
+        status = runs_reduce(runs, job, from + 1, ret_end, error);
+        runs->levels[from] = level;
     }
     return status;
 }

@@ -5,9 +5,8 @@
 
 #include "merge/job.h"
 
-/* So many of one level are merged, or as many as can be merged at once. */
 #define RUNS_OF_LEVEL 64
-#define RUNS_MAX      256 /* four levels of 64, or many of fewer: more than any disk holds */
+#define RUNS_MAX      256 /* four levels: more than any disk holds */
 
 struct runs {
     struct feed feeds[RUNS_MAX];

@@ -29,7 +29,7 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
 {
     struct sink *sink = context;
     for (size_t done = 0; done < bytes.size;) {
-        ssize_t size = write(sink->fd, bytes.data + done, bytes.size - done);
+        ssize_t size = write(sink->file.fd, bytes.data + done, bytes.size - done);
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0)
@@ -37,10 +37,10 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
         done += (size_t)size;
     }
     sink->size += bytes.size;
-    if (sink->path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
+    if (sink->file.path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
         /* A hint: what it says is of no matter. */
-        (void)sync_file_range(sink->fd, (off_t)sink->synced, (off_t)(sink->size - sink->synced),
-                              SYNC_FILE_RANGE_WRITE);
+        (void)sync_file_range(sink->file.fd, (off_t)sink->synced,
+                              (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
         sink->synced = sink->size;
     }
     return HF_OK;
@@ -67,117 +67,62 @@ static bool flush_settled(struct sink *sink, bool last)
     return true;
 }
 
-static bool init(struct sink *sink)
+static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_error *error)
 {
-    error_clear(&sink->error);
-    sink->capacity = SINK_BYTES;
+    *sink = (struct sink){ .file = { .fd = -1 }, .budget = budget, .capacity = SINK_BYTES };
     sink->bytes = malloc(SINK_BYTES + COPY_STEP);
-    return sink->bytes != NULL;
+    return sink->bytes ? HF_OK : error_no_memory(error);
 }
 
 /* ---- Open ---------------------------------------------------------------------------- */
 
-/* Where the file will stand: a link is followed, not replaced. */
-static bool resolve(struct sink *sink, const char *path)
-{
-    sink->path = realpath(path, NULL);
-    if (!sink->path)
-        sink->path = strdup(path);
-    return sink->path != NULL;
-}
-
-static bool choose_name(struct sink *sink, struct env *env)
-{
-    char random[SCRATCH_DIGITS + 1];
-    env_random_hex(env, SCRATCH_DIGITS, random);
-    size_t size = strlen(sink->path) + sizeof ".part-" + sizeof random;
-    sink->scratch_path = malloc(size);
-    if (sink->scratch_path)
-        snprintf(sink->scratch_path, size, "%s.part-%s", sink->path, random);
-    return sink->scratch_path != NULL;
-}
-
-static void name_sink(const char *path, struct hf_error *error)
+static void name_path(const char *path, struct hf_error *error)
 {
     error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(path), 120)));
 }
 
-enum hf_status sink_reserve(struct sink *sink, struct env *env, const char *path,
-                            struct hf_error *error)
-{
-    *sink = (struct sink){ .fd = -1 };
-    struct stat old;
-    enum hf_status status = HF_OK;
-    if (!init(sink) || !resolve(sink, path) || !choose_name(sink, env))
-        status = error_no_memory(error);
-    else if (stat(sink->path, &old) == 0 && !S_ISREG(old.st_mode))
-        status = error_set(error, HF_INVALID, "it exists and is not a regular file");
-    if (status != HF_OK) {
-        name_sink(path, error);
-        sink_release(sink);
-    }
-    return status;
-}
-
-enum hf_status sink_written(struct sink *sink, struct hf_error *error)
-{
-    struct stat info;
-    sink->fd = open(sink->scratch_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (sink->fd < 0 || fstat(sink->fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return error_set(error, HF_UNAVAILABLE, "there is no output file");
-    sink->size = (uint64_t)info.st_size;
-    return HF_OK;
-}
-
-static enum hf_status open_new(struct sink *sink, struct hf_error *error)
-{
-    struct stat old;
-    sink->fd = open(sink->scratch_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (sink->fd < 0)
-        return error_from_errno(error, errno, "create a file beside it");
-    if (stat(sink->path, &old) == 0)
-        (void)!fchmod(sink->fd, old.st_mode & 07777);
-    return HF_OK;
-}
-
 enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           enum merge_coding coding, struct hf_error *error)
+                           enum merge_coding coding, struct budget *budget,
+                           struct hf_error *error)
 {
-    enum hf_status status = sink_reserve(sink, env, path, error);
-    if (status != HF_OK)
-        return status;
-    if (coding != MERGE_PLAIN)
-        status = encoder_new(coding, &sink->encoder, error);
+    enum hf_status status = init(sink, budget, error);
     if (status == HF_OK)
-        status = open_new(sink, error);
+        status = new_file_create(&sink->file, env, path, error);
+    if (status == HF_OK && coding != MERGE_PLAIN)
+        status = encoder_new(coding, &sink->encoder, error);
     if (status != HF_OK) {
-        name_sink(path, error);
+        name_path(path, error);
         sink_release(sink);
     }
     return status;
+}
+
+/* Not every file system has nameless files: then the name is taken away again. */
+static int open_nameless(struct env *env, const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    char name[PATH_MAX], random[SCRATCH_DIGITS + 1];
+    env_random_hex(env, SCRATCH_DIGITS, random);
+    snprintf(name, sizeof name, "%s/.holdfast-run.%s", folder, random);
+    fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        unlink(name);
+    return fd;
 }
 
 enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *folder,
-                            struct hf_error *error)
+                            struct budget *budget, struct hf_error *error)
 {
-    *sink = (struct sink){ .fd = -1 };
-    enum hf_status status = init(sink) ? HF_OK : error_no_memory(error);
+    enum hf_status status = init(sink, budget, error);
     if (status == HF_OK) {
-        sink->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (sink->fd < 0) {
-            /* Not every file system has nameless files: take the name away instead. */
-            char name[PATH_MAX], random[SCRATCH_DIGITS + 1];
-            env_random_hex(env, SCRATCH_DIGITS, random);
-            snprintf(name, sizeof name, "%s/.holdfast-run.%s", folder, random);
-            sink->fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-            if (sink->fd >= 0)
-                unlink(name);
-            else
-                status = error_from_errno(error, errno, "create a scratch file");
-        }
+        sink->file.fd = open_nameless(env, folder);
+        if (sink->file.fd < 0)
+            status = error_from_errno(error, errno, "create a scratch file");
     }
     if (status != HF_OK) {
-        name_sink(folder, error);
+        name_path(folder, error);
         sink_release(sink);
     }
     return status;
@@ -191,6 +136,11 @@ bool sink_room(struct sink *sink, size_t size)
         return false;
     if (size <= sink->capacity)
         return true;
+    if (!budget_take(sink->budget, size - sink->capacity)) {
+        sink->too_wide = true;
+        return fail(sink, ENOMEM, "make room for a record");
+    }
+    sink->charged += size - sink->capacity;
     char *bytes = realloc(sink->bytes, size + COPY_STEP);
     if (!bytes)
         return fail(sink, ENOMEM, "make room for a record");
@@ -215,62 +165,36 @@ bool sink_add(struct sink *sink, struct view bytes)
 
 /* ---- Close --------------------------------------------------------------------------- */
 
-/* The name itself must survive a power loss, too. */
-static void sync_folder(struct sink *sink)
+enum hf_status sink_status(const struct sink *sink, struct hf_error *error)
 {
-    char *slash = strrchr(sink->scratch_path, '/');
-    if (slash)
-        slash[1] = '\0';
-    int fd = open(slash ? sink->scratch_path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        fail(sink, errno, "open its folder");
-        return;
-    }
-    if (fsync(fd) != 0 && errno != EINVAL) /* some file systems have no such thing */
-        fail(sink, errno, "sync its folder");
-    close(fd);
-}
-
-static enum hf_status result(const struct sink *sink, struct hf_error *error)
-{
-    if (sink->error.status != HF_OK) {
-        *error = sink->error;
-        if (sink->path)
-            name_sink(sink->path, error);
-    }
-    return sink->error.status;
+    if (sink->error.status == HF_OK)
+        return HF_OK;
+    *error = sink->error;
+    name_path(sink->file.path ? sink->file.path : "a scratch file", error);
+    return error->status;
 }
 
 enum hf_status sink_end(struct sink *sink, struct hf_error *error)
 {
-    if (flush_settled(sink, /* last */ true) && sink->path && fsync(sink->fd) != 0)
+    if (flush_settled(sink, /* last */ true) && sink->file.path && fsync(sink->file.fd) != 0)
         fail(sink, errno, "sync");
-    return result(sink, error);
+    return sink_status(sink, error);
 }
 
 enum hf_status sink_keep(struct sink *sink, struct hf_error *error)
 {
-    if (rename(sink->scratch_path, sink->path) != 0) {
-        fail(sink, errno, "give it its name");
-    } else {
-        sync_folder(sink);
-        free(sink->scratch_path);
-        sink->scratch_path = NULL;
-    }
-    enum hf_status status = result(sink, error);
-    sink_release(sink);
+    enum hf_status status = new_file_keep(&sink->file, error);
+    if (status != HF_OK)
+        name_path(sink->file.path, error);
     return status;
 }
 
 void sink_release(struct sink *sink)
 {
-    if (sink->scratch_path)
-        unlink(sink->scratch_path);
-    if (sink->fd >= 0)
-        close(sink->fd);
-    free(sink->scratch_path);
-    free(sink->path);
+    new_file_release(&sink->file);
     free(sink->bytes);
     encoder_free(sink->encoder);
-    *sink = (struct sink){ .fd = -1 };
+    if (sink->budget)
+        budget_give(sink->budget, sink->charged);
+    *sink = (struct sink){ .file = { .fd = -1 } };
 }

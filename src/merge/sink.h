@@ -5,14 +5,16 @@
 #ifndef MERGE_SINK_H
 #define MERGE_SINK_H
 
-#include "env/env.h"
 #include "merge/batch.h"
+#include "merge/budget.h"
 #include "merge/codec.h"
+#include "merge/new_file.h"
 
 struct sink {
-    int fd;
-    char *path;         /* what the file will be called; NULL: nameless */
-    char *scratch_path; /* what it is called until it is kept */
+    struct new_file file; /* without names for a scratch file */
+    struct budget *budget;
+    size_t charged;
+    bool too_wide; /* the budget was not enough for a long record */
     struct encoder *encoder;
     char *bytes; /* not written yet; with COPY_STEP of room behind `capacity` */
     size_t capacity;
@@ -25,19 +27,14 @@ struct sink {
     struct hf_error error; /* the first thing that went wrong; nothing is written after it */
 };
 
-/* A file that appears under `path` when it is kept. */
+/* A file that appears under `path` when it is kept. A sink that could not be made is released. */
 enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           enum merge_coding coding, struct hf_error *error);
-
-/* The same for a file that somebody else writes: sink->scratch_path is where. sink_written then
- * takes it: UNAVAILABLE when there is none, or when it is no file. */
-enum hf_status sink_reserve(struct sink *sink, struct env *env, const char *path,
-                            struct hf_error *error);
-enum hf_status sink_written(struct sink *sink, struct hf_error *error);
+                           enum merge_coding coding, struct budget *budget,
+                           struct hf_error *error);
 
 /* A nameless file in a folder, gone when it is closed. */
 enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *folder,
-                            struct hf_error *error);
+                            struct budget *budget, struct hf_error *error);
 
 /* Makes room for `size` bytes on offer; false when that, or a write, failed (sink->error). */
 bool sink_room(struct sink *sink, size_t size);
@@ -85,11 +82,13 @@ static inline struct view sink_offered_record(const struct sink *sink)
 /* Bytes of any number, settled at once. */
 bool sink_add(struct sink *sink, struct view bytes);
 
+/* The first thing that went wrong, with the name of the file. */
+enum hf_status sink_status(const struct sink *sink, struct hf_error *error);
+
 /* Writes all that is settled; nothing may follow. A file that is to have a name is on disk then. */
 enum hf_status sink_end(struct sink *sink, struct hf_error *error);
 
-/* Gives a file that has ended its name. It is released, on failure too, and then no trace of it
- * is left. */
+/* Gives a file that has ended its name (new_file_keep). */
 enum hf_status sink_keep(struct sink *sink, struct hf_error *error);
 
 /* Forgets the file, if it was not kept. */

@@ -14,8 +14,7 @@
 
 #include <stdlib.h>
 
-#define READ_BLOCK_BYTES (256 * KIB)
-#define PREFETCH_AHEAD   8
+#define PREFETCH_AHEAD 8
 
 struct entry {
     uint64_t prefix;
@@ -143,6 +142,28 @@ static void write_rows(struct sorter *sorter, struct sink *sink)
     }
 }
 
+static enum hf_status take_memory(struct sorter *sorter)
+{
+    struct job *job = sorter->job;
+    sorter->size = (job->budget.limit - job->sort_reserve) & ~(sizeof(struct entry) - 1);
+    if (!budget_take(&job->budget, sorter->size)) {
+        sorter->size = 0;
+        sorter->end->sort_reading = true;
+        return error_set(sorter->error, HF_UNAVAILABLE, "the memory setting is too small");
+    }
+    sorter->memory = malloc(sorter->size);
+    return sorter->memory ? HF_OK : error_no_memory(sorter->error);
+}
+
+static void give_memory(struct sorter *sorter)
+{
+    free(sorter->memory);
+    budget_give(&sorter->job->budget, sorter->size);
+    sorter->memory = NULL;
+    sorter->size = 0;
+}
+
+/* Runs may have to be merged then, which needs the memory. */
 static enum hf_status write_run(struct sorter *sorter)
 {
     struct sink sink;
@@ -155,7 +176,11 @@ static enum hf_status write_run(struct sorter *sorter)
     write_rows(sorter, &sink);
     sorter->count = 0;
     sorter->rows = 0;
-    return runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
+    if (sorter->runs->count + 1 < RUNS_OF_LEVEL)
+        return runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
+    give_memory(sorter);
+    status = runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
+    return status == HF_OK ? take_memory(sorter) : status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
@@ -170,7 +195,6 @@ static enum hf_status add_row(struct sorter *sorter, const struct batch *batch,
         if (status != HF_OK)
             return status;
         if (size + 2 * sizeof(struct entry) + KEY_SLACK > sorter->size) {
-            sorter->end->too_wide = true;
             return error_set(sorter->error, HF_UNAVAILABLE,
                              "the memory setting is too small to sort records of this size");
         }
@@ -189,41 +213,17 @@ static enum hf_status add_row(struct sorter *sorter, const struct batch *batch,
     return HF_OK;
 }
 
-static enum hf_status add_batch(struct sorter *sorter, const struct source *source,
-                                const struct batch *batch)
+static enum hf_status add_batch(void *context, const struct source *source,
+                                const struct batch *batch, struct hf_error *error)
 {
+    struct sorter *sorter = context;
     enum hf_status status = HF_OK;
     for (size_t i = 0; status == HF_OK && i < batch->row_count; i++) {
         if (batch->rows[i].fault)
-            status = job_reject(sorter->job, source, batch, &batch->rows[i], sorter->error);
+            status = job_reject(sorter->job, source, batch, &batch->rows[i], error);
         else
             status = add_row(sorter, batch, &batch->rows[i]);
     }
-    return status;
-}
-
-static enum hf_status sort_feed(struct sorter *sorter, const struct feed *feed)
-{
-    struct job *job = sorter->job;
-    struct cutter cutter = job->cutter;
-    struct source source;
-    cutter.any_order = true;
-    enum hf_status status = source_init(&source, feed, &cutter, job->header, READ_BLOCK_BYTES,
-                                        1, &job->budget, sorter->error);
-    struct batch *batch = &source.batches[0];
-    uint64_t position = 0;
-    while (status == HF_OK) {
-        status = source_fill(&source, batch, sorter->error);
-        if (status != HF_OK || batch->row_count == 0)
-            break;
-        status = job_progress(job, batch->position - position, sorter->error);
-        position = batch->position;
-        if (status == HF_OK)
-            status = add_batch(sorter, &source, batch);
-    }
-    job->result.rows_in += source.rows;
-    sorter->end->too_wide = sorter->end->too_wide || source.too_wide;
-    source_release(&source);
     return status;
 }
 
@@ -232,17 +232,19 @@ enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t coun
 {
     struct sorter sorter = { .job = job, .runs = runs, .end = ret_end, .error = error };
     *ret_end = (struct pass_end){ 0 };
-    sorter.size = (job->budget.limit - job->sort_reserve) & ~(sizeof(struct entry) - 1);
-    if (!budget_take(&job->budget, sorter.size))
-        return error_set(error, HF_UNAVAILABLE, "the memory setting is too small");
-    sorter.memory = malloc(sorter.size);
-    enum hf_status status = sorter.memory ? HF_OK : error_no_memory(error);
-    for (size_t i = 0; status == HF_OK && i < count; i++)
-        if (feeds[i].unsorted)
-            status = sort_feed(&sorter, &feeds[i]);
+    struct cutter cutter = job->cutter;
+    cutter.any_order = true;
+    enum hf_status status = take_memory(&sorter);
+    for (size_t i = 0; status == HF_OK && i < count; i++) {
+        struct scan_end end;
+        if (!feeds[i].unsorted)
+            continue;
+        status = job_scan(job, &feeds[i], &cutter, add_batch, &sorter, &end, error);
+        job->result.rows_in += end.rows;
+        ret_end->sort_reading = ret_end->sort_reading || end.too_wide;
+    }
     if (status == HF_OK)
         status = write_run(&sorter);
-    free(sorter.memory);
-    budget_give(&job->budget, sorter.size);
+    give_memory(&sorter);
     return status;
 }

@@ -9,20 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool budget_take(struct budget *budget, size_t bytes)
-{
-    size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
-    if (used <= budget->limit)
-        return true;
-    atomic_fetch_sub(&budget->used, bytes);
-    return false;
-}
-
-void budget_give(struct budget *budget, size_t bytes)
-{
-    atomic_fetch_sub(&budget->used, bytes);
-}
-
 /* ---- Open and close ------------------------------------------------------------------ */
 
 /* UNAVAILABLE, and a mark that tells it from other reasons: with fewer inputs at once it would
@@ -42,10 +28,13 @@ static enum hf_status charge(struct source *source, size_t bytes, struct hf_erro
     return HF_OK;
 }
 
-static enum hf_status open_file(const struct feed *feed, int *ret_fd, struct hf_error *error)
+static enum hf_status open_file(const struct feed *feed, int *ret_fd, bool *ret_too_many,
+                                struct hf_error *error)
 {
     struct stat info;
-    int fd = feed->run >= 0 ? dup(feed->run) : open(feed->path, O_RDONLY | O_CLOEXEC);
+    int fd = feed->run >= 0 ? fcntl(feed->run, F_DUPFD_CLOEXEC, 0)
+                            : open(feed->path, O_RDONLY | O_CLOEXEC);
+    *ret_too_many = fd < 0 && errno == EMFILE;
     if (fd < 0)
         return error_from_errno(error, errno, "open");
     if (feed->run >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
@@ -67,20 +56,30 @@ static void name_source(const struct source *source, struct hf_error *error)
         error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(source->feed->path), 120)));
 }
 
+/* A name that promises compression, and bytes that do not keep it, are no records. */
+static enum hf_status check_coding(const struct source *source, struct hf_error *error)
+{
+    if (!source->feed->path || source->feed->size == 0)
+        return HF_OK;
+    enum merge_coding promised = merge_coding_of_name(view_of(source->feed->path));
+    if (promised == MERGE_PLAIN || promised == decoder_coding(source->decoder))
+        return HF_OK;
+    return error_set(error, HF_CORRUPT, "it is called %s, and is not",
+                     merge_coding_name(promised));
+}
+
 static enum hf_status open_decoder(struct source *source, struct hf_error *error)
 {
     int fd = -1;
-    enum hf_status status = open_file(source->feed, &fd, error);
+    enum hf_status status = open_file(source->feed, &fd, &source->too_wide, error);
     if (status != HF_OK)
         return status;
-    size_t room = source->budget->limit - atomic_load(&source->budget->used);
-    status = decoder_new(fd, room, &source->decoder, error);
-    if (status != HF_OK) {
-        close(fd);
-        source->too_wide = status == HF_UNSUPPORTED;
-        return status;
-    }
-    return charge(source, decoder_memory(source->decoder), error);
+    status = decoder_new(fd, source->budget, &source->decoder, error);
+    if (status == HF_OK)
+        return check_coding(source, error);
+    close(fd);
+    source->too_wide = status == HF_UNSUPPORTED;
+    return status;
 }
 
 enum hf_status source_init(struct source *source, const struct feed *feed,
@@ -92,10 +91,13 @@ enum hf_status source_init(struct source *source, const struct feed *feed,
         .cutter = *like,
         .header = header,
         .budget = budget,
+        .block_bytes = block_bytes,
         .batch_count = batch_count,
+        .started = !header.data,
     };
-    source->cutter.last_key = BUFFER_INIT(like->record_bytes_max + KEY_SLACK);
-    source->cutter.scratch = BUFFER_INIT(like->record_bytes_max + KEY_SLACK);
+    size_t key_bytes_max = like->record_bytes_max + INSTANT_BYTES + KEY_SLACK;
+    source->cutter.last_key = BUFFER_INIT(key_bytes_max);
+    source->cutter.scratch = BUFFER_INIT(key_bytes_max);
     enum hf_status status = charge(source, batch_count * source_memory(block_bytes), error);
     for (size_t i = 0; status == HF_OK && i < batch_count; i++)
         if (!batch_init(&source->batches[i], block_bytes))
@@ -115,7 +117,7 @@ void source_release(struct source *source)
     buffer_release(&source->cutter.scratch);
     decoder_free(source->decoder);
     if (source->budget)
-        budget_give(source->budget, source->charged);
+        budget_give(source->budget, source->charged + source->buffers_charged);
     *source = (struct source){ 0 };
 }
 
@@ -134,20 +136,24 @@ static void move_rest(struct source *source, struct batch *batch)
     source->rest_from = 0;
 }
 
-static enum hf_status read_block(struct source *source, struct batch *batch,
+/* Reads on until the block holds so many bytes, or there are no more. */
+static enum hf_status read_block(struct source *source, struct batch *batch, size_t until,
                                  struct hf_error *error)
 {
-    while (!source->at_end && batch->filled < batch->capacity) {
-        size_t size;
-        enum hf_status status = decoder_read(source->decoder, batch->block + batch->filled,
-                                             batch->capacity - batch->filled, &size, error);
-        if (status != HF_OK)
-            return status;
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && !source->at_end && batch->filled < until) {
+        size_t size = 0;
+        status = decoder_read(source->decoder, batch->block + batch->filled,
+                              until - batch->filled, &size, error);
         batch->filled += size;
-        source->at_end = size == 0;
+        source->at_end = status == HF_OK && size == 0;
     }
+    source->too_wide = source->too_wide || status == HF_UNSUPPORTED;
     batch->position = decoder_position(source->decoder);
-    return HF_OK;
+    /* Rows that are lost with its end, or gained, would look like a whole input. */
+    if (source->at_end && source->feed->path && batch->position != source->feed->size)
+        return error_set(error, HF_UNAVAILABLE, "it changed while it was read");
+    return status;
 }
 
 /* A block that is all one record needs no more than its longest, with an end. */
@@ -172,6 +178,22 @@ static enum hf_status grow_block(struct source *source, struct batch *batch, siz
     return HF_OK;
 }
 
+/* For a record that is not whole yet: reads to the end of the block, or makes it larger. */
+static enum hf_status read_more(struct source *source, struct batch *batch,
+                                struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (batch->filled == batch->capacity) {
+        size_t wanted = source->cutter.wanted;
+        if (wanted <= batch->capacity)
+            wanted = batch->capacity + batch->capacity / 2;
+        if (wanted > block_bytes_max(source))
+            wanted = block_bytes_max(source);
+        status = grow_block(source, batch, wanted, error);
+    }
+    return status == HF_OK ? read_block(source, batch, batch->capacity, error) : status;
+}
+
 /* ---- Records that are too long ------------------------------------------------------- */
 
 /* Cuts a piece off such a record; the bytes before `from` are cut already. Returns where it
@@ -187,7 +209,7 @@ static size_t cut_piece(struct source *source, struct batch *batch, size_t from,
     struct view record = { bytes.data, size };
     if (ended)
         record.size--; /* its LF, or whatever stands for it */
-    if (ended && record.size && source->cutter.format->takes_crlf &&
+    if (ended && record.size && source->cutter.format->is_text &&
         record.data[record.size - 1] == '\r')
         record.size--;
     cut_fault(&source->cutter, record, whole ? ROW_TOO_LONG : ROW_PIECE);
@@ -195,7 +217,7 @@ static size_t cut_piece(struct source *source, struct batch *batch, size_t from,
     return from + size;
 }
 
-/* ---- Filling ------------------------------------------------------------------------- */
+/* ---- Cutting ------------------------------------------------------------------------- */
 
 /* Cuts what the block holds. When that is not even one record, the block grows and is read on,
  * or the record turns out to be too long. */
@@ -216,13 +238,7 @@ static enum hf_status cut_block(struct source *source, struct batch *batch,
             from = cut_piece(source, batch, from, /* fresh */ true);
             break;
         }
-        /* By half, so that two records of the longest size still fit into the budget. */
-        size_t wanted = batch->capacity + batch->capacity / 2;
-        if (wanted > block_bytes_max(source))
-            wanted = block_bytes_max(source);
-        enum hf_status status = grow_block(source, batch, wanted, error);
-        if (status == HF_OK)
-            status = read_block(source, batch, error);
+        enum hf_status status = read_more(source, batch, error);
         if (status != HF_OK)
             return status;
     }
@@ -241,41 +257,102 @@ static bool keep_last_key(struct cutter *cutter)
            buffer_append(&cutter->last_key, key);
 }
 
-static enum hf_status check_header(struct source *source, struct batch *batch,
-                                   struct hf_error *error)
+/* What keys took beside the block is known afterwards only. */
+static enum hf_status charge_buffers(struct source *source, struct hf_error *error)
 {
-    struct view record = { NULL, 0 };
-    struct view bytes = { batch->block, batch->filled };
-    size_t size =
-        source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
-    bool none = size && !record.data; /* nothing but empty lines so far */
-    if (batch->filled && (size == 0 || (none && !source->at_end)))
-        return error_set(error, HF_INVALID, "its header does not end");
-    if (size && !none && !view_equal(record, source->header))
-        return error_set(error, HF_INVALID, "its header is not that of the other inputs");
-    source->rest_from = size;
+    size_t bytes = source->cutter.last_key.capacity + source->cutter.scratch.capacity;
+    for (size_t i = 0; i < source->batch_count; i++)
+        bytes += source->batches[i].keys.capacity;
+    if (bytes <= source->buffers_charged)
+        return HF_OK;
+    if (!budget_take(source->budget, bytes - source->buffers_charged))
+        return too_wide(source, error);
+    source->buffers_charged = bytes;
     return HF_OK;
 }
 
+/* ---- The start ----------------------------------------------------------------------- */
+
+/* Reads until the header is whole; *ret_record has data NULL when there is none, since the input
+ * is empty. */
+static enum hf_status find_header(struct source *source, struct batch *batch,
+                                  struct view *ret_record, struct hf_error *error)
+{
+    enum hf_status status = read_block(source, batch, source->block_bytes, error);
+    while (status == HF_OK) {
+        struct view record = { NULL, 0 };
+        struct view bytes = { batch->block, batch->filled };
+        size_t size =
+            source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
+        if (batch->filled == 0 || (size && (record.data || source->at_end))) {
+            source->rest_from = size;
+            *ret_record = record;
+            return HF_OK;
+        }
+        if (source->at_end || batch->filled >= block_bytes_max(source))
+            return error_set(error, HF_INVALID, "its header does not end");
+        status = read_more(source, batch, error);
+    }
+    return status;
+}
+
+static enum hf_status check_header(struct source *source, struct batch *batch,
+                                   struct hf_error *error)
+{
+    struct view record;
+    enum hf_status status = find_header(source, batch, &record, error);
+    if (status == HF_OK && record.data && !view_equal(record, source->header))
+        return error_set(error, HF_INVALID, "its header is not that of the other inputs");
+    return status;
+}
+
+enum hf_status source_read_header(struct source *source, struct buffer *to,
+                                  struct hf_error *error)
+{
+    struct view record;
+    enum hf_status status = find_header(source, &source->batches[0], &record, error);
+    if (status == HF_OK && !buffer_append(to, record))
+        status = error_no_memory(error);
+    if (status != HF_OK)
+        name_source(source, error);
+    return status;
+}
+
+enum hf_status source_read(struct source *source, struct view *ret_bytes,
+                           struct hf_error *error)
+{
+    struct batch *batch = &source->batches[0];
+    batch->filled = 0;
+    enum hf_status status = read_block(source, batch, source->block_bytes, error);
+    *ret_bytes = (struct view){ batch->block, batch->filled };
+    if (status != HF_OK)
+        name_source(source, error);
+    return status;
+}
+
+/* ---- Filling ------------------------------------------------------------------------- */
+
 static enum hf_status fill(struct source *source, struct batch *batch, struct hf_error *error)
 {
-    bool first = !source->last;
     batch_clear(batch);
     source->cutter.batch = batch;
     source->cutter.last_good = 0;
-    size_t rest = first ? 0 : source->last->filled - source->rest_from;
-    size_t wanted =
-        first && source->header.size > batch->capacity / 2 ? 2 * source->header.size : rest;
-    enum hf_status status = grow_block(source, batch, wanted, error);
+    size_t rest = source->last ? source->last->filled - source->rest_from : 0;
+    enum hf_status status = grow_block(source, batch, rest, error);
     if (status != HF_OK)
         return status;
+    bool first = !source->last;
     move_rest(source, batch);
-    status = read_block(source, batch, error);
-    if (status == HF_OK && first && source->header.data)
+    if (!source->started)
         status = check_header(source, batch, error);
-    if (status == HF_OK)
-        status = cut_block(source, batch, error);
-    return status;
+    else
+        status = read_block(source, batch, source->block_bytes, error);
+    struct view bytes = { batch->block, batch->filled };
+    if (first && !source->header.data && source->cutter.format->is_text &&
+        view_starts_with(bytes, VIEW("\xef\xbb\xbf")))
+        source->rest_from = 3;
+    source->started = true;
+    return status == HF_OK ? cut_block(source, batch, error) : status;
 }
 
 enum hf_status source_fill(struct source *source, struct batch *batch, struct hf_error *error)
@@ -288,6 +365,8 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
              !(source->at_end && source->rest_from == batch->filled));
     if (status == HF_OK && !keep_last_key(&source->cutter))
         status = error_no_memory(error);
+    if (status == HF_OK)
+        status = charge_buffers(source, error);
     if (status != HF_OK) {
         name_source(source, error);
         return status;
@@ -296,27 +375,4 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
     batch->rows_before = source->rows;
     source->rows += batch->row_count - source->skipping; /* its last row is a piece then */
     return HF_OK;
-}
-
-enum hf_status source_read_header(struct source *source, struct buffer *to,
-                                  struct hf_error *error)
-{
-    struct batch *batch = &source->batches[0];
-    struct view record = { NULL, 0 };
-    for (;;) {
-        enum hf_status status = read_block(source, batch, error);
-        if (status != HF_OK)
-            return status;
-        struct view bytes = { batch->block, batch->filled };
-        size_t size =
-            source->cutter.format->header(&source->cutter, bytes, source->at_end, &record);
-        if ((size && (record.data || source->at_end)) || batch->filled == 0)
-            break;
-        if (source->at_end || batch->capacity >= block_bytes_max(source))
-            return error_set(error, HF_INVALID, "its header does not end");
-        status = grow_block(source, batch, 2 * batch->capacity, error);
-        if (status != HF_OK)
-            return status;
-    }
-    return buffer_append(to, record) ? HF_OK : error_no_memory(error);
 }

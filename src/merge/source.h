@@ -6,26 +6,16 @@
 #ifndef MERGE_SOURCE_H
 #define MERGE_SOURCE_H
 
+#include "merge/budget.h"
 #include "merge/codec.h"
 #include "merge/format.h"
-
-#include <stdatomic.h>
-
-/* What all sources and buffers of a merge may hold together. */
-struct budget {
-    atomic_size_t used;
-    size_t limit;
-};
-
-/* Takes from the budget; false when it is used up, and then nothing was taken. */
-bool budget_take(struct budget *budget, size_t bytes);
-void budget_give(struct budget *budget, size_t bytes);
 
 /* A file that is to be read: one of the inputs, or a run that we wrote ourselves. */
 struct feed {
     const char *path; /* for words, and to open it; a run has none */
     int run;          /* a run's descriptor, or -1 */
     uint64_t size;
+    uint64_t hash; /* of its bytes, where another has the same size */
     bool unsorted; /* known to be */
 };
 
@@ -38,11 +28,14 @@ struct source {
     struct cutter cutter;
     struct view header; /* that it must have; data NULL: none */
     struct budget *budget;
-    size_t charged;
+    size_t charged;         /* taken from the budget: blocks, rows ... */
+    size_t buffers_charged; /* ... and what the cutter and the batches grew by */
+    size_t block_bytes;     /* of a block that holds no long record */
     struct batch batches[SOURCE_BATCHES_MAX];
     size_t batch_count;
     size_t rest_from; /* of the batch filled last: what was not cut yet */
     const struct batch *last;
+    bool started;  /* the header, if there is one, is behind us */
     bool at_end;   /* all bytes are read */
     bool skipping; /* in the middle of a record that is too long */
     bool too_wide; /* ended since the budget is used up */
@@ -67,6 +60,11 @@ void source_release(struct source *source);
 
 /* Fills a batch with the next rows; none at the end only. */
 enum hf_status source_fill(struct source *source, struct batch *batch, struct hf_error *error);
+
+/* For who wants the bytes alone: the next of them, in the block of the first batch; none at the
+ * end. */
+enum hf_status source_read(struct source *source, struct view *ret_bytes,
+                           struct hf_error *error);
 
 /* The header of an input, copied to `to`; empty when the input is. */
 enum hf_status source_read_header(struct source *source, struct buffer *to,

@@ -83,11 +83,6 @@ void dir_path_encode(struct view key, struct dir_path *ret_path)
 
 /* ---- Decoding ------------------------------------------------------------------------ */
 
-static bool ends_with(struct view text, struct view end)
-{
-    return text.size >= end.size && view_equal(view_from(text, text.size - end.size), end);
-}
-
 static bool decode_bytes(struct view piece, struct dir_name *name)
 {
     while (piece.size > 0) {
@@ -127,10 +122,10 @@ bool dir_name_decode(struct view name, struct dir_name *ret_name)
     struct view piece = name;
     ret_name->kind = DIR_NAME_PLAIN;
     ret_name->size = 0;
-    if (ends_with(name, VIEW("%+"))) {
+    if (view_ends_with(name, VIEW("%+"))) {
         ret_name->kind = DIR_NAME_CONTINUED;
         piece.size -= 2;
-    } else if (ends_with(name, VIEW("%"))) {
+    } else if (view_ends_with(name, VIEW("%"))) {
         ret_name->kind = DIR_NAME_ASIDE;
         piece.size -= 1;
     }

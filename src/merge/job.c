@@ -1,0 +1,161 @@
+/* job.c: what all passes of a merge do: report progress, put rows aside, read an input from start
+ * to end, make and keep files. */
+#include "merge/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Progress is told after so many bytes of the files, or, where few bytes hold much, so many
+ * steps. */
+#define STEPS_UNTOLD_MAX 16
+
+enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
+{
+    const struct merge_progress *progress = &job->options->progress;
+    job->bytes_done += bytes;
+    job->steps_untold++;
+    if (!progress->step ||
+        (job->bytes_done - job->bytes_told < MIB && job->steps_untold < STEPS_UNTOLD_MAX))
+        return HF_OK;
+    job->bytes_told = job->bytes_done;
+    job->steps_untold = 0;
+    if (progress->step(progress->context, job->bytes_done, job->bytes_total))
+        return HF_OK;
+    return error_set(error, HF_CANCELLED, "stopped on the way; nothing was written");
+}
+
+/* ---- Files --------------------------------------------------------------------------- */
+
+static void tell_name(const struct job *job, enum job_file which, const char *path)
+{
+    if (job->options->progress.writes)
+        job->options->progress.writes(job->options->progress.context, which, path);
+}
+
+enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,
+                          struct hf_error *error)
+{
+    bool output = which == JOB_OUTPUT;
+    enum hf_status status =
+        sink_create(ret_sink, job->env, output ? job->output : job->options->reject_path,
+                    output ? job->options->coding : MERGE_PLAIN, &job->budget, error);
+    if (status == HF_OK)
+        tell_name(job, which, ret_sink->file.scratch);
+    return status;
+}
+
+void job_release(struct job *job, enum job_file which, struct sink *sink)
+{
+    bool rejects = which == JOB_REJECTS;
+    if (rejects && !job->rejecting)
+        return;
+    sink_release(sink);
+    tell_name(job, which, NULL);
+    if (rejects)
+        job->rejecting = false;
+}
+
+enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error)
+{
+    enum hf_status status = sink_end(output, error);
+    job->result.bytes_out = output->size;
+    if (status == HF_OK && job->rejecting)
+        status = sink_end(&job->rejects, error);
+    if (status == HF_OK && job->rejecting)
+        status = sink_keep(&job->rejects, error);
+    if (status == HF_OK)
+        status = sink_keep(output, error);
+    /* Rejects stay only beside the output that they were not fit for. */
+    if (status != HF_OK && !new_file_is_kept(&output->file) && job->rejecting &&
+        new_file_is_kept(&job->rejects.file))
+        unlink(job->rejects.file.path);
+    return status;
+}
+
+/* ---- Rows that are put aside --------------------------------------------------------- */
+
+static void remember_reason(struct job *job, const struct source *source,
+                            const struct batch *batch, const struct row *row)
+{
+    struct merge_result *result = &job->result;
+    if (result->reason_count == MERGE_REASONS_MAX)
+        return;
+    uint64_t number = batch->rows_before + (uint64_t)(row - batch->rows) + 1;
+    snprintf(result->reasons[result->reason_count++], HF_WHY_MAX, "%.*s: record %" PRIu64 " %s",
+             VIEW_ARGS(view_first(view_of(source->feed->path), 120)), number,
+             row_fault_text(row->fault));
+}
+
+enum hf_status job_reject(struct job *job, const struct source *source,
+                          const struct batch *batch, const struct row *row,
+                          struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (!job->rejecting) {
+        status = job_create(job, JOB_REJECTS, &job->rejects, error);
+        if (status != HF_OK)
+            return status;
+        job->rejecting = true;
+    }
+    sink_add(&job->rejects, batch_record(batch, row));
+    if (row->fault == ROW_PIECE)
+        return sink_status(&job->rejects, error);
+    sink_add(&job->rejects, VIEW("\n"));
+    job->result.rows_rejected++;
+    remember_reason(job, source, batch, row);
+    if (job->result.rows_rejected <= job->options->rejects_max)
+        return sink_status(&job->rejects, error);
+    return error_set(error, HF_INVALID,
+                     "more than %" PRIu64 " rows cannot be merged; the first: %.150s",
+                     job->options->rejects_max, job->result.reasons[0]);
+}
+
+/* ---- One input from start to end ----------------------------------------------------- */
+
+#define SCAN_BLOCK_BYTES (256 * KIB)
+
+enum hf_status job_scan(struct job *job, const struct feed *feed, const struct cutter *cutter,
+                        job_use *use, void *context, struct scan_end *ret_end,
+                        struct hf_error *error)
+{
+    struct source source;
+    enum hf_status status = source_init(&source, feed, cutter, job->header, SCAN_BLOCK_BYTES, 1,
+                                        &job->budget, error);
+    struct batch *batch = &source.batches[0];
+    uint64_t position = 0;
+    while (status == HF_OK) {
+        status = source_fill(&source, batch, error);
+        if (status == HF_OK && (batch->row_count || batch->unsorted))
+            status = use(context, &source, batch, error);
+        if (status != HF_OK || batch->row_count == 0 || batch->unsorted)
+            break;
+        status = job_progress(job, batch->position - position, error);
+        position = batch->position;
+    }
+    *ret_end = (struct scan_end){ .rows = source.rows, .too_wide = source.too_wide };
+    source_release(&source);
+    return status;
+}
+
+enum hf_status job_read(struct job *job, const struct feed *feed, job_use_bytes *use,
+                        void *context, struct hf_error *error)
+{
+    struct source source;
+    struct cutter none = { .record_bytes_max = 1 };
+    struct view bytes = { NULL, 0 };
+    uint64_t position = 0;
+    enum hf_status status = source_init(&source, feed, &none, (struct view){ NULL, 0 },
+                                        SCAN_BLOCK_BYTES, 1, &job->budget, error);
+    while (status == HF_OK) {
+        status = source_read(&source, &bytes, error);
+        if (status != HF_OK || bytes.size == 0)
+            break;
+        status = use(context, bytes, error);
+        if (status == HF_OK)
+            status = job_progress(job, source.batches[0].position - position, error);
+        position = source.batches[0].position;
+    }
+    source_release(&source);
+    return status;
+}

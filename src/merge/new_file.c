@@ -1,0 +1,127 @@
+/* new_file.c: names, modes and the order of calls that make a file appear at once. */
+#include "merge/new_file.h"
+
+#include "base/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SCRATCH_DIGITS 16
+
+static bool choose_names(struct new_file *file, struct env *env, const char *path)
+{
+    char random[SCRATCH_DIGITS + 1];
+    env_random_hex(env, SCRATCH_DIGITS, random);
+    file->path = realpath(path, NULL);
+    if (!file->path)
+        file->path = strdup(path);
+    if (!file->path)
+        return false;
+    const char *slash = strrchr(file->path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - file->path) : 0;
+    size_t size = folder + NAME_MAX + 1;
+    file->scratch = malloc(size);
+    if (file->scratch) /* a long name is cut, to leave room for what is added */
+        snprintf(file->scratch, size, "%.*s%.200s.part-%s", (int)folder, file->path,
+                 file->path + folder, random);
+    return file->scratch != NULL;
+}
+
+static enum hf_status check_place(const struct new_file *file, const char *path,
+                                  struct hf_error *error)
+{
+    struct stat old;
+    if (view_starts_with(view_of(path), VIEW("/dev/")) ||
+        view_starts_with(view_of(path), VIEW("/proc/")))
+        return error_set(error, HF_INVALID, "it must be a file that can be replaced");
+    if (stat(file->path, &old) == 0 && !S_ISREG(old.st_mode))
+        return error_set(error, HF_INVALID, "it exists and is not a regular file");
+    return HF_OK;
+}
+
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct hf_error *error)
+{
+    *file = (struct new_file){ .fd = -1 };
+    if (!choose_names(file, env, path))
+        return error_no_memory(error);
+    return check_place(file, path, error);
+}
+
+static void keep_mode(const struct new_file *file)
+{
+    struct stat old;
+    if (stat(file->path, &old) == 0)
+        (void)!fchmod(file->fd, old.st_mode & 0777);
+}
+
+enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
+{
+    struct stat info;
+    file->fd = open(file->scratch, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file->fd < 0 && errno == ENOENT)
+        return error_set(error, HF_UNAVAILABLE, "there is no output file");
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+        return error_from_errno(error, errno, "open the output file");
+    if (!S_ISREG(info.st_mode))
+        return error_set(error, HF_UNAVAILABLE, "the output is not a regular file");
+    keep_mode(file);
+    return HF_OK;
+}
+
+enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
+                               struct hf_error *error)
+{
+    enum hf_status status = new_file_reserve(file, env, path, error);
+    if (status != HF_OK)
+        return status;
+    file->fd = open(file->scratch, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file->fd < 0)
+        return error_from_errno(error, errno, "create a file beside it");
+    keep_mode(file);
+    return HF_OK;
+}
+
+/* A folder that may be written to but not read cannot be synced; nor can any on some systems,
+ * which say EINVAL. */
+static int open_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - path) : 1,
+             slash ? path : ".");
+    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    int folder = open_folder(file->path);
+    if (rename(file->scratch, file->path) != 0) {
+        status = error_from_errno(error, errno, "give it its name");
+    } else {
+        free(file->scratch);
+        file->scratch = NULL;
+        if (folder >= 0 && fsync(folder) != 0 && errno != EINVAL)
+            status = error_from_errno(error, errno, "it has its name, but sync its folder");
+    }
+    if (folder >= 0)
+        close(folder);
+    return status;
+}
+
+void new_file_release(struct new_file *file)
+{
+    if (file->scratch && unlink(file->scratch) != 0 && errno == EISDIR)
+        rmdir(file->scratch);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->scratch);
+    free(file->path);
+    *file = (struct new_file){ .fd = -1 };
+}

@@ -1,0 +1,38 @@
+/* new_file.h: a file that appears under its name only when it is whole. Until then it is written
+ * beside it, as NAME.part-RANDOM. */
+#ifndef MERGE_NEW_FILE_H
+#define MERGE_NEW_FILE_H
+
+#include "env/env.h"
+
+struct new_file {
+    int fd;        /* -1: not open */
+    char *path;    /* what it will be called, the links of an old file followed */
+    char *scratch; /* what it is called meanwhile; NULL: there is nothing to remove */
+};
+
+/* Chooses the names; somebody else writes the file. INVALID for a path where something is that
+ * is no regular file, or that leads through /dev or /proc, where a name is not a file's own. */
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct hf_error *error);
+
+/* Opens what somebody else has written under the scratch name. */
+enum hf_status new_file_take(struct new_file *file, struct hf_error *error);
+
+/* Chooses the names and makes the file, with the mode of the old one if there is one. */
+enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
+                               struct hf_error *error);
+
+/* Gives the file, whose bytes are on disk, its name, and sees that the name is too. When only
+ * that last step fails, the file is in its place all the same: new_file_is_kept. */
+enum hf_status new_file_keep(struct new_file *file, struct hf_error *error);
+
+static inline bool new_file_is_kept(const struct new_file *file)
+{
+    return file->path && !file->scratch;
+}
+
+/* Closes it, and removes it unless it was kept. */
+void new_file_release(struct new_file *file);
+
+#endif
