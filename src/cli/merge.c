@@ -96,10 +96,22 @@ static enum hf_status take_size(struct cli *cli, const char *name, uint64_t leas
     return HF_OK;
 }
 
+/* One thread merges, the others read ahead; more than a few have nothing to do. */
+#define THREADS_USUAL_MAX 4
+
+static size_t usual_threads(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 1)
+        return 1;
+    return processors < THREADS_USUAL_MAX ? (size_t)processors : THREADS_USUAL_MAX;
+}
+
 static enum hf_status take_sizes(struct merge *merge)
 {
     struct cli *cli = merge->cli;
     struct merge_options *options = &merge->options;
+    options->threads = usual_threads();
     enum hf_status status =
         take_size(cli, "memory", MERGE_MEMORY_MIN, MERGE_MEMORY_MAX, &options->memory_bytes);
     if (status == HF_OK)
@@ -480,7 +492,8 @@ const struct command merge_commands[] = {
                      { .name = "threads",
                        .type = OPTION_COUNT,
                        .value = "N",
-                       .summary = "work with so many threads; one if left out" },
+                       .summary =
+                           "work with so many threads; one a processor, up to 4, if left out" },
                      { .name = "command",
                        .type = OPTION_TEXT,
                        .value = "LINE",
@@ -502,37 +515,46 @@ const struct command merge_commands[] = {
                        .type = OPTION_SIZE,
                        .value = "SIZE",
                        .summary = "exec: size of each file that they write" } },
-        .details = { "With --key or --time all records come out in the order of that field. "
-                     "With both, "
-                     "of all records with one key only the one with the latest time comes out, "
-                     "in "
-                     "order of the keys. Records are written as they stood, each ended by a "
-                     "newline; "
-                     "the same files in any order give the same output.",
+        .details = { "With --key or --time all records come out in the order of that field; "
+                     "equal ones "
+                     "keep the order of their file. With both, of all records with one key "
+                     "only the one "
+                     "with the latest time comes out, in order of the keys. Records are "
+                     "written as they "
+                     "stood, each ended by a newline; the same files in any order give the "
+                     "same output.",
                      "Files that are in order already are merged in one pass; one that is not "
-                     "is "
-                     "noticed and sorted first. Keys are compared as bytes, without the quotes "
-                     "of CSV "
-                     "and the escapes of JSON. Times are RFC 3339 in any zone, or seconds, "
-                     "milli-, "
-                     "micro- or nanoseconds since 1970, told apart by their size.",
+                     "is noticed "
+                     "and sorted first. Keys are compared as bytes, without the quotes of CSV "
+                     "and the "
+                     "escapes of JSON; the number 1 and the text \"1\" are one key. Times are "
+                     "RFC 3339 "
+                     "with a zone, or seconds, milli-, micro- or nanoseconds since 1970, told "
+                     "apart by "
+                     "their size.",
                      "usv has fields separated by the byte 0x1F, and records that end with a "
-                     "newline "
-                     "or 0x1E. csv and tsv are those of RFC 4180; all files must have the same "
-                     "header, which comes out once. ndjson has a JSON object on each line.",
+                     "newline or "
+                     "0x1E. csv and tsv are those of RFC 4180; all files must have the same "
+                     "header, which "
+                     "comes out once. ndjson has a JSON object on each line, nested up to 512 "
+                     "deep.",
                      "A record that cannot be read, or has no such field, is rejected: it goes "
-                     "as it "
-                     "stood to the reject file, which is made only when there is one.",
+                     "as it stood "
+                     "to the reject file, which is made only when there is one. A reject file "
+                     "of an earlier "
+                     "merge is not removed.",
                      "concat writes the bytes of the files one behind the other, decompressed. "
-                     "exec "
-                     "runs a command of yours without a shell: the word {inputs} stands for "
-                     "all "
-                     "files, {output} for the file to write; quotes and backslashes work as in "
-                     "a "
-                     "shell. Exit status 0 means merged.",
+                     "exec runs a "
+                     "command of yours without a shell: the word {inputs} stands for all "
+                     "files, {output} "
+                     "for the file to write; quotes and backslashes work as in a shell. Exit "
+                     "status 0 means "
+                     "merged. When it ends, or is ended, all of its process group is; what "
+                     "left the group "
+                     "is not.",
                      "The output is written under a temporary name and renamed when it is "
-                     "whole and "
-                     "on disk. When anything fails there is no new file under any name." },
+                     "whole and on "
+                     "disk. When anything fails there is no new file under any name." },
         .json = "one JSON object with output, inputs, rows_in (which is rows_out, "
                 "rows_superseded and rows_rejected together), the first reasons for "
                 "rejections, bytes and seconds",
