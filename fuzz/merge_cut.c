@@ -3,6 +3,13 @@
 
 #include "base/check.h"
 
+struct cut_rows {
+    size_t count;
+    struct kept_row rows[CUT_ROWS_MAX];
+    char keys[16 * CUT_ROWS_MAX];
+    size_t keys_used;
+};
+
 /* One way to offer the bytes. */
 struct way {
     size_t step; /* bytes that each call has more than the one before */
@@ -132,7 +139,7 @@ static void skip_holds(const struct cut_setup *setup, struct view input,
     check(ended ? setup->is_end((struct view){ input.data + end, at - end }) : at == end);
 }
 
-const struct cut_rows *cut_holds(const struct cut_setup *setup, struct view input, size_t step)
+void cut_holds(const struct cut_setup *setup, struct view input, size_t step)
 {
     static struct cut_rows whole, pieces;
     input = view_first(input, CUT_ROWS_MAX);
@@ -146,5 +153,13 @@ const struct cut_rows *cut_holds(const struct cut_setup *setup, struct view inpu
         skip_holds(setup, input, &whole.rows[i], 1 + step);
         skip_holds(setup, input, &whole.rows[i], input.size);
     }
-    return &whole;
+    for (size_t i = 0; i < whole.count; i++) {
+        const struct kept_row *row = &whole.rows[i];
+        setup->row_holds(setup, (struct view){ input.data + row->at, row->size }, row);
+    }
+}
+
+bool is_line_end(struct view bytes)
+{
+    return view_equal(bytes, VIEW("\n")) || view_equal(bytes, VIEW("\r\n"));
 }

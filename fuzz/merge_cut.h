@@ -6,6 +6,14 @@
 
 #define CUT_ROWS_MAX 4096 /* an input is cut to as many bytes */
 
+struct kept_row {
+    size_t at;
+    size_t size;
+    enum row_fault fault;
+    struct view key; /* without a fault */
+    struct instant time;
+};
+
 struct cut_setup {
     const struct format *format;
     char separator;
@@ -17,26 +25,17 @@ struct cut_setup {
     bool (*gap_is_fine)(struct view gap, bool row_before, bool at_end);
     /* Whether these bytes are the end of one record. */
     bool (*is_end)(struct view bytes);
-};
-
-struct kept_row {
-    size_t at;
-    size_t size;
-    enum row_fault fault;
-    struct view key; /* in cut_rows.keys */
-    struct instant time;
-};
-
-struct cut_rows {
-    size_t count;
-    struct kept_row rows[CUT_ROWS_MAX];
-    char keys[16 * CUT_ROWS_MAX];
-    size_t keys_used;
+    /* Checks one row against what its record holds. */
+    void (*row_holds)(const struct cut_setup *setup, struct view record,
+                      const struct kept_row *row);
 };
 
 /* Cuts the bytes as a whole and in pieces of 1 + `step` bytes, with different bytes behind them
- * and with room for few rows: it gives the same rows, each byte is in one row or in a gap, and
- * skip ends where a row does. The rows are static, until the next call. */
-const struct cut_rows *cut_holds(const struct cut_setup *setup, struct view input, size_t step);
+ * and with room for few rows: it gives the same rows, each byte is in one row or in a gap, skip
+ * ends where a row does, and each row holds. */
+void cut_holds(const struct cut_setup *setup, struct view input, size_t step);
+
+/* LF or CRLF: an is_end. */
+bool is_line_end(struct view bytes);
 
 #endif

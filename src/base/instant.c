@@ -1,31 +1,21 @@
 /* Texts are read eight bytes at once: a merge reads the time of every record that it meets. The
- * first byte of a text is the lowest of its word, on every machine. */
+ * first byte of a text is the lowest of its word. */
 #include "base/instant.h"
 
+#include "base/word.h"
+
 #define ATTO_OF_S UINT64_C(1000000000000000000)
-
-#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
-
-static inline uint64_t load_word(const char *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
 
 /* The eight bytes from `at` on, with zeros behind the end of the text. */
 static inline uint64_t load_up_to_word(struct view text, size_t at)
 {
     size_t left = text.size - at;
     if (left >= 8)
-        return load_word(text.data + at);
+        return load_little_endian(text.data + at);
     if (left == 0)
         return 0;
     if (text.size >= 8)
-        return load_word(text.data + text.size - 8) >> (8 * (8 - left));
+        return load_little_endian(text.data + text.size - 8) >> (8 * (8 - left));
     uint64_t word = 0;
     for (size_t i = 0; i < left; i++)
         word |= (uint64_t)(unsigned char)text.data[at + i] << (8 * i);
@@ -129,7 +119,8 @@ struct date date_of_days(int64_t days)
 static inline uint64_t read_pairs(const char *bytes, char between, uint64_t *odd)
 {
     const uint64_t places = UINT64_C(1) << 16 | UINT64_C(1) << 40;
-    uint64_t values = load_word(bytes) ^ EACH_BYTE('0') ^ places * ('0' ^ (unsigned)between);
+    uint64_t values = load_little_endian(bytes) ^ EACH_BYTE('0') ^
+                      places * (uint64_t)('0' ^ (unsigned char)between);
     *odd |= odd_bytes(values, EACH_BYTE(0x76) + places * (0x7f - 0x76));
     return values * 10 + (values >> 8);
 }

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/json_string.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 
@@ -141,55 +142,13 @@ bool json_next_element(struct json_reader *reader)
 
 /* ---- Strings ------------------------------------------------------------------------- */
 
-/* The four digits behind "\u", or -1. */
-static int32_t hex4(struct view digits)
-{
-    int32_t value = 0;
-    if (digits.size < 4)
-        return -1;
-    for (size_t i = 0; i < 4; i++) {
-        int digit = hex_digit(digits.data[i]);
-        if (digit < 0)
-            return -1;
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
-/* The size of the escape at the start of the text, which starts with a backslash; 0 when it is
- * none. A high surrogate must be followed by a low one, and *ret_code is the character. */
-static size_t escape_size(struct view text, uint32_t *ret_code)
-{
-    static const char letters[] = "\"\\/bfnrt";
-    static const char meanings[] = "\"\\/\b\f\n\r\t";
-    if (text.size < 2)
-        return 0;
-    const char *letter = text.data[1] ? strchr(letters, text.data[1]) : NULL;
-    if (letter) {
-        *ret_code = (unsigned char)meanings[letter - letters];
-        return 2;
-    }
-    int32_t code = text.data[1] == 'u' ? hex4(view_from(text, 2)) : -1;
-    if (code < 0 || (code >= 0xdc00 && code < 0xe000))
-        return 0;
-    *ret_code = (uint32_t)code;
-    if (code < 0xd800 || code >= 0xe000)
-        return 6;
-    struct view next = view_from(text, 6);
-    int32_t low = view_starts_with(next, VIEW("\\u")) ? hex4(view_from(next, 2)) : -1;
-    if (low < 0xdc00 || low >= 0xe000)
-        return 0;
-    *ret_code = 0x10000 + ((uint32_t)(code - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
-    return 12;
-}
-
 /* Checks one character or escape of a string at reader->at; false when it is a mistake. */
 static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
 {
     struct view rest = view_from(reader->text, reader->at);
     unsigned char c = (unsigned char)rest.data[0];
     uint32_t code;
-    size_t size = c < 0x20 ? 0 : c == '\\' ? escape_size(rest, &code) : utf8_size(rest);
+    size_t size = c < 0x20 ? 0 : c == '\\' ? json_escape_size(rest, &code) : utf8_size(rest);
     if (size == 0)
         return json_fail(reader, "a bad byte or escape in a string");
     *ret_escapes = *ret_escapes || c == '\\';
@@ -205,20 +164,10 @@ static bool is_plain(char byte)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-#define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-/* How many of eight bytes are plain before the first that is not. All are looked at together, the
- * first one lowest: bytes that are not plain get their top bit set. Only those borrow, from bytes
- * behind them, so the first mark is right. */
-static size_t plain_of_eight(const char *eight)
+/* How many of eight bytes are plain before the first that is not. */
+static inline size_t plain_of_eight(const char *eight)
 {
-    uint64_t word;
-    memcpy(&word, eight, sizeof word);
-    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-        word = __builtin_bswap64(word);
-    uint64_t quote = word ^ EIGHT('"'), backslash = word ^ EIGHT('\\');
-    uint64_t marks = word | (word - EIGHT(0x20)) | (quote - EIGHT(1)) | (backslash - EIGHT(1));
-    marks &= EIGHT(0x80);
+    uint64_t marks = json_not_plain(load_little_endian(eight));
     return marks ? (size_t)__builtin_ctzll(marks) / 8 : 8;
 }
 
@@ -277,17 +226,6 @@ bool json_take_plain(struct json_reader *reader, struct view *ret_text)
     return true;
 }
 
-static bool append_utf8(struct buffer *text, uint32_t code)
-{
-    char bytes[4];
-    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char marks[] = { 0, 0x00, 0xc0, 0xe0, 0xf0 };
-    for (size_t i = size; i-- > 1; code >>= 6)
-        bytes[i] = (char)(0x80 | (code & 0x3f));
-    bytes[0] = (char)(marks[size] | code);
-    return buffer_append(text, (struct view){ bytes, size });
-}
-
 /* Appends a checked string with its escapes undone. */
 static bool append_unescaped(struct json_reader *reader, struct view raw, struct buffer *text)
 {
@@ -297,8 +235,9 @@ static bool append_unescaped(struct json_reader *reader, struct view raw, struct
         raw = view_from(raw, plain);
         uint32_t code;
         if (raw.size > 0) {
-            raw = view_from(raw, escape_size(raw, &code));
-            append_utf8(text, code);
+            char bytes[UTF8_BYTES_MAX];
+            raw = view_from(raw, json_escape_size(raw, &code));
+            buffer_append(text, (struct view){ bytes, utf8_encode(code, bytes) });
         }
     }
     return text->failed ? json_fail(reader, "a string that is too long") : true;

@@ -254,14 +254,3 @@ void hex_encode(const void *bytes, size_t size, char *text)
     }
     text[2 * size] = '\0';
 }
-
-int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}

@@ -46,6 +46,12 @@ const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 void hex_encode(const void *bytes, size_t size, char *text);
 
 /* The value of one hexadecimal digit of either case, or -1. */
-int hex_digit(char c);
+static inline int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    char small = (char)(c | 0x20);
+    return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
 
 #endif

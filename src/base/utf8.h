@@ -4,9 +4,15 @@
 
 #include "base/view.h"
 
+#include <stdint.h>
+
 /* How many bytes the character at the start of a text that is not empty has; 0 when there is no
  * valid one. */
 size_t utf8_size(struct view text);
+
+/* Writes a character, which is none of those either; returns its size. */
+#define UTF8_BYTES_MAX 4
+size_t utf8_encode(uint32_t code, char bytes[UTF8_BYTES_MAX]);
 
 bool utf8_is_valid(struct view text);
 

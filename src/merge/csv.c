@@ -38,7 +38,7 @@ static struct scan scan_to(const struct cutter *cutter, const char *end)
 {
     return (struct scan){ .end = end,
                           .separator = cutter->separator,
-                          .separators = swar_all(cutter->separator),
+                          .separators = EACH_BYTE(cutter->separator),
                           .key_number = cutter->key.asked ? cutter->key.number : 0,
                           .time_number = cutter->time.asked ? cutter->time.number : 0 };
 }
@@ -51,8 +51,8 @@ static inline const char *pass_plain(const struct scan *scan, const char *at,
                                      struct record *record, struct view *ret_text)
 {
     const char *start = at;
-    while ((at = swar_find_of_three(at, scan->end, scan->separators, swar_all('\n'),
-                                    swar_all(QUOTE))) < scan->end &&
+    while ((at = swar_find_of_three(at, scan->end, scan->separators, EACH_BYTE('\n'),
+                                    EACH_BYTE(QUOTE))) < scan->end &&
            *at == QUOTE) {
         record->bad_quotes = true;
         at++;
@@ -83,8 +83,8 @@ static inline const char *pass_quoted(const struct scan *scan, const char *at,
 {
     const char *start = at;
     bool doubled = false;
-    while ((at = swar_find(at, scan->end, swar_all(QUOTE))) < scan->end && scan->end - at > 1 &&
-           at[1] == QUOTE) {
+    while ((at = swar_find(at, scan->end, EACH_BYTE(QUOTE))) < scan->end &&
+           scan->end - at > 1 && at[1] == QUOTE) {
         doubled = true;
         at += 2;
     }
@@ -394,8 +394,8 @@ static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
         return status == HF_OK ? needs_numbers(&cutter->time, error) : status;
     }
     struct buffer copy =
-        BUFFER_INIT(header.size + KEY_SLACK); /* the header may have no slack */
-    if (!buffer_reserve(&copy, header.size + KEY_SLACK))
+        BUFFER_INIT(header.size + BLOCK_SLACK); /* the header may have no slack */
+    if (!buffer_reserve(&copy, header.size + BLOCK_SLACK))
         return error_no_memory(error);
     buffer_append(&copy, header);
     enum hf_status status = resolve_names(cutter, buffer_view(&copy), error);

@@ -30,7 +30,7 @@ enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *er
 static void tell_name(const struct job *job, enum job_file which, const char *path)
 {
     if (job->options->progress.writes)
-        job->options->progress.writes(job->options->progress.context, which, path);
+        job->options->progress.writes(job->options->progress.context, (int)which, path);
 }
 
 enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,

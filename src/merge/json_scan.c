@@ -2,6 +2,8 @@
  * one bit each. */
 #include "merge/json_scan.h"
 
+#include "base/json_string.h"
+#include "base/parse.h"
 #include "base/utf8.h"
 #include "merge/swar.h"
 
@@ -34,14 +36,6 @@ static inline const char *pass_blanks(const struct json_scan *scan, const char *
 
 /* ---- Strings ------------------------------------------------------------------------- */
 
-static unsigned hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return (unsigned)(digit - '0');
-    char small = (char)(digit | 0x20);
-    return small >= 'a' && small <= 'f' ? (unsigned)(small - 'a' + 10) : 16;
-}
-
 /* From the byte behind the backslash on. */
 static const char *pass_escape(struct json_scan *scan, const char *at)
 {
@@ -58,7 +52,7 @@ static const char *pass_escape(struct json_scan *scan, const char *at)
     default: return broken(scan, ROW_BAD_JSON);
     }
     for (size_t i = 1; i <= 4; i++)
-        if (hex_value(peek(scan, at + i)) > 15)
+        if (hex_digit(peek(scan, at + i)) < 0)
             return broken(scan, ROW_BAD_JSON);
     return at + 5;
 }
@@ -74,22 +68,10 @@ static const char *pass_characters(struct json_scan *scan, const char *at)
     return at;
 }
 
-/* Marks what is not plain in a string: quotes, backslashes, control characters, UTF-8.
- *
- * Turning over the second bit swaps the quote (0x22) with the blank (0x20), so that the quote
- * and the control characters are the bytes up to 0x20. The bytes from 0x80 on are marked in any
- * case, so the subtractions need not leave them out as swar_below and swar_equal do. */
-static inline uint64_t not_plain(uint64_t word)
-{
-    uint64_t low = (word ^ swar_all(0x02)) - swar_all(0x21);
-    uint64_t backslash = (word ^ swar_all('\\')) - SWAR_ONES;
-    return (low | backslash | word) & SWAR_HIGHS;
-}
-
 static inline const char *pass_plain(const struct json_scan *scan, const char *at)
 {
     for (; at < scan->end; at += SWAR_BYTES) {
-        uint64_t marks = not_plain(swar_load(at));
+        uint64_t marks = json_not_plain(load_little_endian(at));
         if (marks)
             return at + swar_first(marks);
     }
@@ -322,62 +304,25 @@ bool json_member(struct json_scan *scan, struct json_text *ret_name,
 
 /* ---- Values of strings --------------------------------------------------------------- */
 
-static unsigned code_unit(const char *digits)
-{
-    unsigned unit = 0;
-    for (size_t i = 0; i < 4; i++)
-        unit = unit << 4 | hex_value(digits[i]);
-    return unit;
-}
-
-static size_t put_utf8(unsigned character, char bytes[4])
-{
-    size_t size = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    static const unsigned char leads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-    for (size_t i = size - 1; i > 0; i--, character >>= 6)
-        bytes[i] = (char)(0x80 | (character & 0x3f));
-    bytes[0] = (char)(leads[size] | character);
-    return size;
-}
-
-/* Of \uXXXX, and of the second half of a pair where it is the first; 0 for a half alone. */
-static size_t unescape_unit(struct view *rest, char bytes[4])
-{
-    unsigned unit = code_unit(rest->data + 2);
-    *rest = view_from(*rest, 6);
-    if (unit < 0xd800 || unit > 0xdfff)
-        return put_utf8(unit, bytes);
-    if (unit > 0xdbff || !view_starts_with(*rest, VIEW("\\u")))
-        return 0;
-    unsigned second = code_unit(rest->data + 2);
-    *rest = view_from(*rest, 6);
-    if (second < 0xdc00 || second > 0xdfff)
-        return 0;
-    return put_utf8(0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00), bytes);
-}
-
 /* Takes one character off an escaped string, or one byte of a character that is not escaped.
  * Returns its size, 0 for half of a surrogate pair. */
-static size_t unescape_next(struct view *rest, char bytes[4])
+static size_t unescape_next(struct view *rest, char bytes[UTF8_BYTES_MAX])
 {
-    static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
     bytes[0] = rest->data[0];
     if (bytes[0] != '\\') {
         *rest = view_from(*rest, 1);
         return 1;
     }
-    if (rest->data[1] == 'u')
-        return unescape_unit(rest, bytes);
-    const char *letter = strchr(letters, rest->data[1]);
-    bytes[0] = letter ? meant[letter - letters] : rest->data[1];
-    *rest = view_from(*rest, 2);
-    return 1;
+    uint32_t code;
+    size_t size = json_escape_size(*rest, &code);
+    *rest = view_from(*rest, size);
+    return size ? utf8_encode(code, bytes) : 0;
 }
 
 bool json_unescaped_is(struct view string, struct view value)
 {
     struct view rest = string;
-    char bytes[4];
+    char bytes[UTF8_BYTES_MAX];
     while (rest.size > 0) {
         size_t size = unescape_next(&rest, bytes);
         if (size == 0 || !view_starts_with(value, (struct view){ bytes, size }))
@@ -390,7 +335,7 @@ bool json_unescaped_is(struct view string, struct view value)
 bool json_unescape(struct view string, struct buffer *buffer)
 {
     for (;;) {
-        char bytes[4];
+        char bytes[UTF8_BYTES_MAX];
         size_t plain = view_find(string, '\\');
         buffer_append(buffer, view_first(string, plain));
         string = view_from(string, plain);

@@ -9,7 +9,7 @@
  *         ...
  *     if (scan.fault == ROW_NONE) it was an object, and nothing but blanks around it
  *
- * The bytes have KEY_SLACK readable ones behind them. */
+ * The bytes have BLOCK_SLACK readable ones behind them. */
 #ifndef MERGE_JSON_SCAN_H
 #define MERGE_JSON_SCAN_H
 

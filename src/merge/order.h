@@ -20,8 +20,7 @@
 #define MERGE_ORDER_H
 
 #include "base/view.h"
-
-#include <stdint.h>
+#include "base/word.h"
 
 #define KEY_SLACK 16
 
@@ -35,16 +34,6 @@ __extension__ typedef unsigned __int128 order_code;
 /* Differences behind this column share one code, and are looked for in the keys. */
 #define COLUMN_LAST  (COLUMN_MAX - 2)
 #define COLUMN_SHIFT (8 * COLUMN_BYTES)
-
-static inline uint64_t load_big_endian(const char *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
 
 /* How many bytes the two have in common at their start, given that the first `from` are. */
 static inline size_t common_prefix(struct view a, struct view b, size_t from)

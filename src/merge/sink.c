@@ -138,7 +138,9 @@ bool sink_room(struct sink *sink, size_t size)
         return true;
     if (!budget_take(sink->budget, size - sink->capacity)) {
         sink->too_wide = true;
-        return fail(sink, ENOMEM, "make room for a record");
+        error_set(&sink->error, HF_UNAVAILABLE,
+                  "the memory setting is too small for records of this size");
+        return false;
     }
     sink->charged += size - sink->capacity;
     char *bytes = realloc(sink->bytes, size + COPY_STEP);

@@ -43,6 +43,7 @@ bool sink_room(struct sink *sink, size_t size);
  * in steps of a fixed size, the last of which may go past the end, into room that is free. */
 #define COPY_STEP     32
 #define COPY_STEP_MAX 512
+static_assert(BLOCK_SLACK >= COPY_STEP, "a record may stand at the end of a block");
 
 static inline void sink_copy(char *to, struct view record)
 {

@@ -95,9 +95,9 @@ enum hf_status source_init(struct source *source, const struct feed *feed,
         .batch_count = batch_count,
         .started = !header.data,
     };
-    size_t key_bytes_max = like->record_bytes_max + INSTANT_BYTES + KEY_SLACK;
-    source->cutter.last_key = BUFFER_INIT(key_bytes_max);
-    source->cutter.scratch = BUFFER_INIT(key_bytes_max);
+    /* What they hold was in a block, which has its own bound, and is charged. */
+    source->cutter.last_key = BUFFER_INIT(UINT32_MAX);
+    source->cutter.scratch = BUFFER_INIT(UINT32_MAX);
     enum hf_status status = charge(source, batch_count * source_memory(block_bytes), error);
     for (size_t i = 0; status == HF_OK && i < batch_count; i++)
         if (!batch_init(&source->batches[i], block_bytes))
@@ -179,7 +179,7 @@ static enum hf_status grow_block(struct source *source, struct batch *batch, siz
 }
 
 /* For a record that is not whole yet: reads to the end of the block, or makes it larger. */
-static enum hf_status read_more(struct source *source, struct batch *batch,
+static enum hf_status read_more(struct source *source, struct batch *batch, size_t bytes_max,
                                 struct hf_error *error)
 {
     enum hf_status status = HF_OK;
@@ -187,9 +187,7 @@ static enum hf_status read_more(struct source *source, struct batch *batch,
         size_t wanted = source->cutter.wanted;
         if (wanted <= batch->capacity)
             wanted = batch->capacity + batch->capacity / 2;
-        if (wanted > block_bytes_max(source))
-            wanted = block_bytes_max(source);
-        status = grow_block(source, batch, wanted, error);
+        status = grow_block(source, batch, wanted < bytes_max ? wanted : bytes_max, error);
     }
     return status == HF_OK ? read_block(source, batch, batch->capacity, error) : status;
 }
@@ -238,7 +236,7 @@ static enum hf_status cut_block(struct source *source, struct batch *batch,
             from = cut_piece(source, batch, from, /* fresh */ true);
             break;
         }
-        enum hf_status status = read_more(source, batch, error);
+        enum hf_status status = read_more(source, batch, block_bytes_max(source), error);
         if (status != HF_OK)
             return status;
     }
@@ -273,6 +271,9 @@ static enum hf_status charge_buffers(struct source *source, struct hf_error *err
 
 /* ---- The start ----------------------------------------------------------------------- */
 
+/* A header, with empty lines before it; whatever a record may have. */
+#define HEADER_BYTES_MAX (1 * MIB)
+
 /* Reads until the header is whole; *ret_record has data NULL when there is none, since the input
  * is empty. */
 static enum hf_status find_header(struct source *source, struct batch *batch,
@@ -289,9 +290,9 @@ static enum hf_status find_header(struct source *source, struct batch *batch,
             *ret_record = record;
             return HF_OK;
         }
-        if (source->at_end || batch->filled >= block_bytes_max(source))
-            return error_set(error, HF_INVALID, "its header does not end");
-        status = read_more(source, batch, error);
+        if (source->at_end || batch->filled >= HEADER_BYTES_MAX)
+            return error_set(error, HF_INVALID, "its header does not end within 1 MiB");
+        status = read_more(source, batch, HEADER_BYTES_MAX, error);
     }
     return status;
 }

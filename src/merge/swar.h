@@ -4,39 +4,23 @@
  * may be wrong, since a subtraction borrows from the bytes above the ones that it found. So
  * marks may be joined by |, and only swar_first may be asked of them.
  *
- * A load may begin at the last byte of a block, which is why blocks have KEY_SLACK bytes behind
+ * A load may begin at the last byte of a block, which is why blocks have BLOCK_SLACK bytes behind
  * them; a mark behind the end counts as the end. */
 #ifndef MERGE_SWAR_H
 #define MERGE_SWAR_H
 
-#include "merge/order.h"
-
-#include <assert.h>
-#include <stdint.h>
+#include "base/word.h"
+#include "merge/batch.h"
 
 #define SWAR_BYTES 8
-#define SWAR_ONES  UINT64_C(0x0101010101010101)
-#define SWAR_HIGHS UINT64_C(0x8080808080808080)
 
-static_assert(SWAR_BYTES <= KEY_SLACK, "a load that begins in a block must end in its slack");
+static_assert(BLOCK_SLACK >= SWAR_BYTES, "a load that begins in a block must end in its slack");
 
-/* The first byte becomes the lowest. */
-static inline uint64_t swar_load(const char *bytes)
-{
-    return __builtin_bswap64(load_big_endian(bytes));
-}
-
-/* The byte, eight times. */
-static inline uint64_t swar_all(char byte)
-{
-    return SWAR_ONES * (unsigned char)byte;
-}
-
-/* Marks the bytes that are those of `eight`, as swar_all made it. */
+/* Marks the bytes that are those of `eight`, as EACH_BYTE made it. */
 static inline uint64_t swar_equal(uint64_t word, uint64_t eight)
 {
     uint64_t different = word ^ eight;
-    return (different - SWAR_ONES) & ~different & SWAR_HIGHS;
+    return (different - EACH_BYTE(1)) & ~different & EACH_BYTE(0x80);
 }
 
 /* Which byte has the lowest mark; there must be one. */
@@ -50,7 +34,7 @@ static inline size_t swar_first(uint64_t marks)
 static inline const char *swar_find(const char *at, const char *end, uint64_t eight)
 {
     for (; at < end; at += SWAR_BYTES) {
-        uint64_t marks = swar_equal(swar_load(at), eight);
+        uint64_t marks = swar_equal(load_little_endian(at), eight);
         if (marks) {
             at += swar_first(marks);
             return at < end ? at : end;
@@ -64,7 +48,7 @@ static inline const char *swar_find_of_three(const char *at, const char *end, ui
                                              uint64_t b, uint64_t c)
 {
     for (; at < end; at += SWAR_BYTES) {
-        uint64_t word = swar_load(at);
+        uint64_t word = load_little_endian(at);
         uint64_t marks = swar_equal(word, a) | swar_equal(word, b) | swar_equal(word, c);
         if (marks) {
             at += swar_first(marks);

@@ -6,6 +6,8 @@
 #include "merge/control.h"
 #include "merge/format.h"
 
+static_assert(BLOCK_SLACK >= 2 * CONTROL_BYTES, "it looks one step ahead of the last one");
+
 #define UNIT_SEPARATOR   0x1F
 #define RECORD_SEPARATOR 0x1E
 
