@@ -28,7 +28,7 @@ from merge_reference import Options
 cli_test.TESTS.clear()
 
 LONG = sys.argv[1:2] == ["long"]
-CASES, CASES_FIRST = (250, 1000) if LONG else (40, 0)
+CASES, CASES_FIRST = (120, 1000) if LONG else (40, 0)
 
 # A sanitizer takes memory of its own.
 with open(PROGRAM, "rb") as program_file:

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 /* All blocks together should stay in the caches; a few large ones save calls. */
-#define BLOCKS_BYTES     (8 * MIB)
-#define BLOCK_BYTES_MIN  (4 * KIB)
-#define BLOCK_BYTES_MAX_ (256 * KIB)
+#define BLOCKS_BYTES      (8 * MIB)
+#define BLOCK_BYTES_LEAST (4 * KIB)
+#define BLOCK_BYTES_MOST  (256 * KIB)
 
 /* Where a source is: the row that takes part now. */
 struct head {
@@ -194,9 +194,9 @@ static size_t block_bytes(const struct job *job, size_t count, size_t batch_coun
     size_t left = budget_left(&job->budget) / 8;
     size_t all = left < BLOCKS_BYTES ? left : BLOCKS_BYTES;
     size_t block = all / source_memory(count * batch_count);
-    if (block > BLOCK_BYTES_MAX_)
-        return BLOCK_BYTES_MAX_;
-    return block < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : block / KIB * KIB;
+    if (block > BLOCK_BYTES_MOST)
+        return BLOCK_BYTES_MOST;
+    return block < BLOCK_BYTES_LEAST ? BLOCK_BYTES_LEAST : block / KIB * KIB;
 }
 
 static void open_sources(struct pass *pass, const struct feed *feeds, size_t batch_count)
