@@ -123,7 +123,7 @@ static void line_holds(const struct cut_setup *setup, struct view line,
     check(fault == ROW_NONE || fault == row->fault);
     check(row->fault != ROW_BAD_JSON || fault == ROW_BAD_JSON);
     if (fault == ROW_TOO_DEEP) {
-        check(count_of(line, "{[") > JSON_DEPTH_MAX);
+        check(count_of(line, "{[") > SCAN_DEPTH_MAX);
         return;
     }
     /* JSON has no NUL anywhere; jansson passes over one that stands behind a number. */

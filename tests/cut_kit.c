@@ -1,5 +1,7 @@
 #include "cut_kit.h"
 
+#include "alloc.h"
+
 #include "base/check.h"
 #include "test.h"
 
@@ -124,4 +126,34 @@ size_t cut_skip(const struct cut_setup *setup, struct view bytes, size_t piece, 
                                     at == 0, ret_ended);
     cut_close(&cut);
     return at;
+}
+
+void assert_disorder_is_noticed(const struct cut_setup *setup, struct view input, size_t last)
+{
+    struct cut cut;
+    cut_open(&cut, setup, input);
+    cut.cutter.any_order = false;
+    size_t used = setup->format->cut(&cut.cutter, 0, input.size, true);
+    assert_int_equal(used, input.size - last);
+    assert_true(cut.batch.unsorted);
+    assert_true(cut.batch.row_count >= 2);
+    assert_true(cut.batch.rows[cut.batch.row_count - 1].code == CODE_EQUAL);
+    cut_close(&cut);
+}
+
+void assert_key_needs_memory(const struct cut_setup *setup, struct view input, size_t first)
+{
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        struct cut cut;
+        assert_true(n < 8);
+        cut_open(&cut, setup, input);
+        alloc_fail_after(n);
+        size_t used = setup->format->cut(&cut.cutter, 0, input.size, true);
+        failed = alloc_stop();
+        assert_int_equal(cut.batch.keys.failed, failed);
+        assert_int_equal(used, failed ? first : input.size);
+        assert_int_equal(cut.batch.row_count, failed ? 1 : 2);
+        cut_close(&cut);
+    }
 }

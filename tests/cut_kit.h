@@ -31,4 +31,12 @@ void cut_close(struct cut *cut);
 size_t cut_skip(const struct cut_setup *setup, struct view bytes, size_t piece,
                 bool *ret_ended);
 
+/* Cutting the input, which is in order but for its last row, stops before that row, of `last` bytes
+ * with its end. The row before it has the key of the one before that. */
+void assert_disorder_is_noticed(const struct cut_setup *setup, struct view input, size_t last);
+
+/* The first row, of `first` bytes with its end, needs no memory; where there is none for the key
+ * of the second, that is left. */
+void assert_key_needs_memory(const struct cut_setup *setup, struct view input, size_t first);
+
 #endif

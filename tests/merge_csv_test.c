@@ -151,35 +151,13 @@ static void missing_fields_and_bad_times_are_faults(void **state)
 static void a_row_out_of_order_is_noticed_and_left(void **state)
 {
     (void)state;
-    struct cut cut;
-    struct view input = VIEW("a,1\n\"b\",2\nb,3\n\"\"\"\",4\n");
-    cut_open(&cut, &by_first, input);
-    cut.cutter.any_order = false;
-    assert_int_equal(format_csv.cut(&cut.cutter, 0, input.size, true), input.size - 7);
-    assert_true(cut.batch.unsorted);
-    assert_int_equal(cut.batch.row_count, 3);
-    assert_true(cut.batch.rows[2].code == CODE_EQUAL);
-    cut_close(&cut);
+    assert_disorder_is_noticed(&by_first, VIEW("a,1\n\"b\",2\nb,3\n\"\"\"\",4\n"), 7);
 }
 
 static void without_memory_for_a_key_the_record_is_left(void **state)
 {
     (void)state;
-    struct view input = VIEW("a,1\n\"b\"\"\",2\n");
-    for (long n = 0;; n++) {
-        struct cut cut;
-        cut_open(&cut, &by_first, input);
-        alloc_fail_after(n);
-        size_t used = format_csv.cut(&cut.cutter, 0, input.size, true);
-        bool failed = alloc_stop();
-        assert_int_equal(cut.batch.keys.failed, failed);
-        assert_int_equal(used, failed ? 4 : input.size);
-        assert_int_equal(cut.batch.row_count, failed ? 1 : 2);
-        cut_close(&cut);
-        if (!failed)
-            break;
-        assert_true(n < 8);
-    }
+    assert_key_needs_memory(&by_first, VIEW("a,1\n\"b\"\"\",2\n"), 4);
 }
 
 /* ---- Long records -------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* merge_ndjson_test.c: lines of JSON: which are one object, what the value of a key is, and which
  * rows are no good. */
-#include "alloc.h"
 #include "cut_kit.h"
 #include "merge/json_scan.h"
 #include "test.h"
@@ -322,12 +321,12 @@ static enum row_fault fault_of_depth(size_t depth, char open, char close)
 static void depth_is_bounded(void **state)
 {
     (void)state;
-    assert_int_equal(fault_of_depth(JSON_DEPTH_MAX, '[', ']'), ROW_NONE);
-    assert_int_equal(fault_of_depth(JSON_DEPTH_MAX, '{', '}'), ROW_NONE);
-    assert_int_equal(fault_of_depth(JSON_DEPTH_MAX, '[', '}'), ROW_BAD_JSON);
-    assert_int_equal(fault_of_depth(JSON_DEPTH_MAX + 1, '[', ']'), ROW_TOO_DEEP);
-    assert_int_equal(fault_of_depth(JSON_DEPTH_MAX + 1, '{', '}'), ROW_TOO_DEEP);
-    assert_int_equal(fault_of_depth(10 * JSON_DEPTH_MAX, '[', ']'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '[', ']'), ROW_NONE);
+    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '{', '}'), ROW_NONE);
+    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '[', '}'), ROW_BAD_JSON);
+    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX + 1, '[', ']'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX + 1, '{', '}'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(10 * SCAN_DEPTH_MAX, '[', ']'), ROW_TOO_DEEP);
 }
 
 static void a_bad_line_costs_one_record(void **state)
@@ -342,35 +341,15 @@ static void a_bad_line_costs_one_record(void **state)
 static void a_row_out_of_order_is_noticed_and_left(void **state)
 {
     (void)state;
-    struct cut cut;
-    struct view input = VIEW("{\"k\":\"b\"}\n{\"k\":\"\\u0062\"}\n{\"k\":\"a\"}\n");
-    cut_open(&cut, &by_key, input);
-    cut.cutter.any_order = false;
-    assert_int_equal(format_ndjson.cut(&cut.cutter, 0, input.size, true), input.size - 10);
-    assert_true(cut.batch.unsorted);
-    assert_int_equal(cut.batch.row_count, 2);
-    assert_true(cut.batch.rows[1].code == CODE_EQUAL);
-    cut_close(&cut);
+    assert_disorder_is_noticed(&by_key,
+                               VIEW("{\"k\":\"b\"}\n{\"k\":\"\\u0062\"}\n{\"k\":\"a\"}\n"), 10);
 }
 
 static void without_memory_for_a_key_the_record_is_left(void **state)
 {
     (void)state;
-    struct view input = VIEW("{\"k\":\"a\",\"t\":1}\n{\"k\":\"\\u0062\",\"t\":\"\\u0032\"}\n");
-    for (long n = 0;; n++) {
-        struct cut cut;
-        cut_open(&cut, &by_both, input);
-        alloc_fail_after(n);
-        size_t used = format_ndjson.cut(&cut.cutter, 0, input.size, true);
-        bool failed = alloc_stop();
-        assert_int_equal(cut.batch.keys.failed, failed);
-        assert_int_equal(used, failed ? 16 : input.size);
-        assert_int_equal(cut.batch.row_count, failed ? 1 : 2);
-        cut_close(&cut);
-        if (!failed)
-            break;
-        assert_true(n < 8);
-    }
+    assert_key_needs_memory(
+        &by_both, VIEW("{\"k\":\"a\",\"t\":1}\n{\"k\":\"\\u0062\",\"t\":\"\\u0032\"}\n"), 16);
 }
 
 int main(void)

@@ -27,7 +27,7 @@ enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *er
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-static void tell_name(const struct job *job, enum job_file which, const char *path)
+void job_tell_name(const struct job *job, enum job_file which, const char *path)
 {
     if (job->options->progress.writes)
         job->options->progress.writes(job->options->progress.context, (int)which, path);
@@ -41,7 +41,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
         sink_create(ret_sink, job->env, output ? job->output : job->options->reject_path,
                     output ? job->options->coding : MERGE_PLAIN, &job->budget, error);
     if (status == HF_OK)
-        tell_name(job, which, ret_sink->file.scratch);
+        job_tell_name(job, which, ret_sink->file.scratch);
     return status;
 }
 
@@ -50,8 +50,8 @@ void job_release(struct job *job, enum job_file which, struct sink *sink)
     bool rejects = which == JOB_REJECTS;
     if (rejects && !job->rejecting)
         return;
+    job_tell_name(job, which, NULL); /* the name itself goes with the sink */
     sink_release(sink);
-    tell_name(job, which, NULL);
     if (rejects)
         job->rejecting = false;
 }
@@ -67,8 +67,7 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
     if (status == HF_OK)
         status = sink_keep(output, error);
     /* Rejects stay only beside the output that they were not fit for. */
-    if (status != HF_OK && !new_file_is_kept(&output->file) && job->rejecting &&
-        new_file_is_kept(&job->rejects.file))
+    if (status != HF_OK && !output->file.kept && job->rejecting && job->rejects.file.kept)
         unlink(job->rejects.file.path);
     return status;
 }

@@ -174,7 +174,7 @@ static inline const char *pass_scalar(struct json_scan *scan, const char *at,
 /* Those around the present place, without the outermost object. */
 struct nest {
     size_t depth;
-    uint64_t arrays[JSON_DEPTH_MAX / 64]; /* a bit each: an array, not an object */
+    uint64_t arrays[SCAN_DEPTH_MAX / 64]; /* a bit each: an array, not an object */
 };
 
 static inline bool in_array(const struct nest *nest)
@@ -187,7 +187,7 @@ static bool nest_enter(struct nest *nest, bool array)
 {
     size_t level = nest->depth;
     uint64_t bit = UINT64_C(1) << level % 64;
-    if (nest->depth + 1 == JSON_DEPTH_MAX)
+    if (nest->depth + 1 == SCAN_DEPTH_MAX)
         return false;
     if (array)
         nest->arrays[level / 64] |= bit;

@@ -16,7 +16,7 @@
 #include "base/buffer.h"
 #include "merge/batch.h"
 
-#define JSON_DEPTH_MAX 512 /* objects and arrays within each other, the outermost included */
+#define SCAN_DEPTH_MAX 512 /* objects and arrays within each other, the outermost included */
 
 enum scan_kind { SCAN_STRING, SCAN_NUMBER, SCAN_OTHER };
 

@@ -229,20 +229,18 @@ static enum hf_status run_command(struct job *job, const char *const *inputs, si
 static enum hf_status merge_exec(struct job *job, const char *const *inputs, size_t count,
                                  struct hf_error *error)
 {
-    const struct merge_progress *progress = &job->options->progress;
     struct new_file file;
     enum hf_status status = new_file_reserve(&file, job->env, job->output, error);
     if (status != HF_OK)
         error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(job->output), 120)));
-    if (status == HF_OK && progress->writes)
-        progress->writes(progress->context, JOB_OUTPUT, file.scratch);
+    else
+        job_tell_name(job, JOB_OUTPUT, file.scratch);
     if (status == HF_OK)
         status = run_command(job, inputs, count, &file, error);
     if (status == HF_OK)
         status = new_file_keep(&file, error);
+    job_tell_name(job, JOB_OUTPUT, NULL);
     new_file_release(&file);
-    if (progress->writes)
-        progress->writes(progress->context, JOB_OUTPUT, NULL);
     return status;
 }
 

@@ -105,8 +105,7 @@ enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
     if (rename(file->scratch, file->path) != 0) {
         status = error_from_errno(error, errno, "give it its name");
     } else {
-        free(file->scratch);
-        file->scratch = NULL;
+        file->kept = true;
         if (folder >= 0 && fsync(folder) != 0 && errno != EINVAL)
             status = error_from_errno(error, errno, "it has its name, but sync its folder");
     }
@@ -117,7 +116,8 @@ enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
 
 void new_file_release(struct new_file *file)
 {
-    if (file->scratch && unlink(file->scratch) != 0 && errno == EISDIR)
+    bool remove = file->scratch && !file->kept;
+    if (remove && unlink(file->scratch) != 0 && errno == EISDIR)
         rmdir(file->scratch);
     if (file->fd >= 0)
         close(file->fd);

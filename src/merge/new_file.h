@@ -8,7 +8,8 @@
 struct new_file {
     int fd;        /* -1: not open */
     char *path;    /* what it will be called, the links of an old file followed */
-    char *scratch; /* what it is called meanwhile; NULL: there is nothing to remove */
+    char *scratch; /* what it is called meanwhile */
+    bool kept;     /* it has its name */
 };
 
 /* Chooses the names; somebody else writes the file. INVALID for a path where something is that
@@ -24,13 +25,8 @@ enum hf_status new_file_create(struct new_file *file, struct env *env, const cha
                                struct hf_error *error);
 
 /* Gives the file, whose bytes are on disk, its name, and sees that the name is too. When only
- * that last step fails, the file is in its place all the same: new_file_is_kept. */
+ * that last step fails, the file is `kept` all the same. */
 enum hf_status new_file_keep(struct new_file *file, struct hf_error *error);
-
-static inline bool new_file_is_kept(const struct new_file *file)
-{
-    return file->path && !file->scratch;
-}
 
 /* Closes it, and removes it unless it was kept. */
 void new_file_release(struct new_file *file);
