@@ -48,16 +48,18 @@ static void assert_refused(const char *text)
     }
 }
 
+struct reading {
+    const char *text;
+    int64_t s;
+    uint64_t atto;
+};
+
 /* ---- RFC 3339 ------------------------------------------------------------------------ */
 
 static void texts_are_read(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        int64_t s;
-        uint64_t atto;
-    } good[] = {
+    static const struct reading good[] = {
         { "1970-01-01T00:00:00Z", 0, 0 },
         { "2026-02-06T10:00:00Z", 1770372000, 0 },
         { "2026-02-06t10:00:00z", 1770372000, 0 },
@@ -270,11 +272,7 @@ static void dates_and_days_are_each_others_inverse(void **state)
 static void numbers_tell_their_unit_by_their_size(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        int64_t s;
-        uint64_t atto;
-    } good[] = {
+    static const struct reading good[] = {
         { "0", 0, 0 },
         { "-0", 0, 0 },
         { "-0.0", 0, 0 },

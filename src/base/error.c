@@ -56,3 +56,8 @@ void error_prefix(struct hf_error *error, const char *format, ...)
     whole[HF_WHY_MAX - 1] = '\0';
     memcpy(error->why, whole, HF_WHY_MAX);
 }
+
+void error_about(struct hf_error *error, const char *path)
+{
+    error_prefix(error, "%.120s", path);
+}

@@ -23,18 +23,16 @@ static enum hf_status fail_errno(struct cli *cli, const char *what)
 enum hf_status spool_open(struct cli *cli, int *ret_fd)
 {
     const char *folder = getenv("TMPDIR");
-    char path[PATH_MAX];
-    int size = snprintf(path, sizeof path, "%s/holdfast-XXXXXX",
-                        folder && folder[0] ? folder : "/tmp");
-    if (size < 0 || (size_t)size >= sizeof path)
+    if (!folder || !folder[0])
+        folder = "/tmp";
+    if (strlen(folder) >= PATH_MAX - sizeof "/holdfast-XXXXXX")
         return error_set(&cli->error, HF_INVALID, "the path in TMPDIR is too long");
-    int fd = mkostemp(path, O_CLOEXEC);
+    int fd = nameless_file(folder);
     if (fd < 0) {
         fail_errno(cli, "make a temporary file");
-        error_prefix(&cli->error, "%.*s", (int)sizeof path / 32, path);
+        error_about(&cli->error, folder);
         return cli->error.status;
     }
-    unlink(path);
     *ret_fd = fd;
     return HF_OK;
 }

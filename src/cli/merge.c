@@ -203,9 +203,6 @@ static enum hf_status take_files(struct merge *merge)
     enum hf_status status = check_path(cli, "output", merge->output);
     for (size_t i = 0; status == HF_OK && i < cli->argument_count; i++)
         status = check_path(cli, "input", cli->arguments[i]);
-    if (status == HF_OK && cli->argument_count > MERGE_INPUTS_MAX)
-        status = error_set(&cli->error, HF_INVALID, "%zu inputs; %d are the most",
-                           cli->argument_count, MERGE_INPUTS_MAX);
     return status == HF_OK ? take_rejects(merge) : status;
 }
 

@@ -251,12 +251,9 @@ static size_t csv_skip(struct cutter *cutter, struct view bytes, bool fresh, boo
 static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
                          struct view *ret_record)
 {
-    const struct view mark = VIEW("\xef\xbb\xbf");
     const char *end = bytes.data + bytes.size;
-    struct view rest = bytes;
+    struct view rest = view_from(bytes, format_mark_size(bytes));
     bool ended;
-    if (view_starts_with(rest, mark))
-        rest = view_from(rest, mark.size);
     for (size_t empty; rest.size > 0 && (empty = empty_line(rest.data, end)) > 0;)
         rest = view_from(rest, empty);
     size_t size = csv_skip(cutter, rest, /* fresh */ true, &ended);

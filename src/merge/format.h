@@ -27,8 +27,7 @@ struct cutter {
     size_t last_good;       /* its last row without a fault, counted from 1; 0: none yet */
     order_code last_column; /* the first column of the last good key */
     struct buffer last_key; /* of the good row before this batch, with KEY_SLACK; empty: none */
-    size_t
-        wanted; /* bytes that the record which is not whole needs; 0: the format cannot tell */
+    size_t wanted; /* bytes that a record which is not whole needs; 0: nobody can tell */
     /* The format's own. */
     struct buffer scratch;
     uint8_t place; /* csv: where in a record `skip` is */
@@ -60,6 +59,12 @@ struct format {
                               struct hf_error *error);
 };
 
+/* How many bytes a byte order mark takes at the start of a text. */
+static inline size_t format_mark_size(struct view text)
+{
+    return view_starts_with(text, VIEW("\xef\xbb\xbf")) ? 3 : 0;
+}
+
 extern const struct format format_usv;
 extern const struct format format_csv; /* tsv too: the separator tells */
 extern const struct format format_ndjson;
@@ -78,11 +83,11 @@ static inline struct view cut_last_key(const struct cutter *cutter)
  * first column, which needs no look at the last key. */
 static inline bool cut_order(struct cutter *cutter, struct view key, order_code *ret_code)
 {
-    order_code column = order_column(key, 0);
-    order_code last_column = cutter->last_column;
     *ret_code = CODE_EQUAL;
     if (cutter->any_order)
         return true;
+    order_code column = order_column(key, 0);
+    order_code last_column = cutter->last_column;
     cutter->last_column = column;
     if (column == last_column)
         return order_against(cut_last_key(cutter), key, 0, ret_code);

@@ -62,7 +62,8 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
                           struct hf_error *error);
 void job_release(struct job *job, enum job_file which, struct sink *sink);
 
-/* Both files get their names, or neither does. They are released by the caller. */
+/* Both files get their names, or neither does (but see merge_files for what a folder may do). They
+ * are released by the caller. */
 enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
 
 /* Merges inputs that are made of records. */

@@ -75,15 +75,6 @@ enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_codin
 
 /* ---- Before the work ----------------------------------------------------------------- */
 
-static const char *folder_of(const char *path, char folder[PATH_MAX])
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return ".";
-    snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return folder;
-}
-
 static bool has_records(enum merge_format format)
 {
     return format != MERGE_CONCAT && format != MERGE_EXEC;
@@ -141,7 +132,7 @@ static enum hf_status stat_inputs(struct job *job, const char *const *inputs, si
         else if (!S_ISREG(info.st_mode))
             status = error_set(error, HF_INVALID, "it is not a regular file");
         if (status != HF_OK) {
-            error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(inputs[i]), 120)));
+            error_about(error, inputs[i]);
             return status;
         }
         feeds[i] = (struct feed){ .path = inputs[i], .run = -1 };
@@ -232,7 +223,7 @@ static enum hf_status merge_exec(struct job *job, const char *const *inputs, siz
     struct new_file file;
     enum hf_status status = new_file_reserve(&file, job->env, job->output, error);
     if (status != HF_OK)
-        error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(job->output), 120)));
+        error_about(error, job->output);
     else
         job_tell_name(job, JOB_OUTPUT, file.scratch);
     if (status == HF_OK)

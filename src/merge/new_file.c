@@ -5,13 +5,39 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SCRATCH_DIGITS 16
+
+const char *folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return folder;
+}
+
+/* Not every file system has nameless files: then the name is taken away again. */
+int nameless_file(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    char name[PATH_MAX];
+    int size = snprintf(name, sizeof name, "%s/holdfast-XXXXXX", folder);
+    if (size < 0 || (size_t)size >= sizeof name) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(name);
+    return fd;
+}
 
 static bool choose_names(struct new_file *file, struct env *env, const char *path)
 {
@@ -87,21 +113,13 @@ enum hf_status new_file_create(struct new_file *file, struct env *env, const cha
     return HF_OK;
 }
 
-/* A folder that may be written to but not read cannot be synced; nor can any on some systems,
- * which say EINVAL. */
-static int open_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - path) : 1,
-             slash ? path : ".");
-    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
-    int folder = open_folder(file->path);
+    char path[PATH_MAX];
+    /* One that may be written to but not read cannot be synced; nor can any on some systems, which
+     * say EINVAL. */
+    int folder = open(folder_of(file->path, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (rename(file->scratch, file->path) != 0) {
         status = error_from_errno(error, errno, "give it its name");
     } else {

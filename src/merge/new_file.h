@@ -5,6 +5,15 @@
 
 #include "env/env.h"
 
+#include <limits.h>
+
+/* The folder that a path leads to; `folder` has room for it. */
+const char *folder_of(const char *path, char folder[PATH_MAX]);
+
+/* Opens a file without a name in the folder, gone when it is closed, whatever happens to us; -1
+ * and errno when that cannot be. */
+int nameless_file(const char *folder);
+
 struct new_file {
     int fd;        /* -1: not open */
     char *path;    /* what it will be called, the links of an old file followed */

@@ -54,17 +54,13 @@ static size_t run_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     cutter->wanted = 0;
     while (!batch_full(batch) && size - used >= sizeof(struct run_row)) {
         const char *bytes = batch->block + at + used;
-        struct run_row head;
-        memcpy(&head, bytes, sizeof head);
-        size_t row_size = run_row_size(&head);
+        const struct run_row *head = (const void *)bytes; /* rows begin at multiples of eight */
+        size_t row_size = run_row_size(head);
         if (row_size > size - used) {
             cutter->wanted = row_size;
             break;
         }
-        size_t key_at = head.key_at == RUN_KEY_APART ? head.size : head.key_at;
-        struct view record = { bytes + sizeof head, head.size };
-        struct view key = { record.data + key_at, head.key_size };
-        cut_row(cutter, record, key, /* apart */ false, &head.time);
+        cut_row(cutter, run_record(bytes), run_key(bytes), /* apart */ false, &head->time);
         used += row_size;
     }
     return used;

@@ -24,8 +24,7 @@ void runs_release(struct runs *runs)
 
 enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error)
 {
-    enum hf_status status =
-        sink_scratch(ret_sink, job->env, job->scratch_folder, &job->budget, error);
+    enum hf_status status = sink_scratch(ret_sink, job->scratch_folder, &job->budget, error);
     if (status == HF_OK)
         sink_add(ret_sink, RUN_MARK);
     return status;

@@ -16,8 +16,6 @@
 /* The disk is kept busy while we work, so that the sync at the end finds little to do. */
 #define SYNC_AHEAD_BYTES (16 * MIB)
 
-#define SCRATCH_DIGITS 16
-
 static bool fail(struct sink *sink, int errno_value, const char *what)
 {
     if (sink->error.status == HF_OK)
@@ -76,11 +74,6 @@ static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_e
 
 /* ---- Open ---------------------------------------------------------------------------- */
 
-static void name_path(const char *path, struct hf_error *error)
-{
-    error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(path), 120)));
-}
-
 enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
                            enum merge_coding coding, struct budget *budget,
                            struct hf_error *error)
@@ -91,38 +84,23 @@ enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
     if (status == HF_OK && coding != MERGE_PLAIN)
         status = encoder_new(coding, &sink->encoder, error);
     if (status != HF_OK) {
-        name_path(path, error);
+        error_about(error, path);
         sink_release(sink);
     }
     return status;
 }
 
-/* Not every file system has nameless files: then the name is taken away again. */
-static int open_nameless(struct env *env, const char *folder)
-{
-    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        return fd;
-    char name[PATH_MAX], random[SCRATCH_DIGITS + 1];
-    env_random_hex(env, SCRATCH_DIGITS, random);
-    snprintf(name, sizeof name, "%s/.holdfast-run.%s", folder, random);
-    fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        unlink(name);
-    return fd;
-}
-
-enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *folder,
-                            struct budget *budget, struct hf_error *error)
+enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
+                            struct hf_error *error)
 {
     enum hf_status status = init(sink, budget, error);
     if (status == HF_OK) {
-        sink->file.fd = open_nameless(env, folder);
+        sink->file.fd = nameless_file(folder);
         if (sink->file.fd < 0)
             status = error_from_errno(error, errno, "create a scratch file");
     }
     if (status != HF_OK) {
-        name_path(folder, error);
+        error_about(error, folder);
         sink_release(sink);
     }
     return status;
@@ -172,7 +150,7 @@ enum hf_status sink_status(const struct sink *sink, struct hf_error *error)
     if (sink->error.status == HF_OK)
         return HF_OK;
     *error = sink->error;
-    name_path(sink->file.path ? sink->file.path : "a scratch file", error);
+    error_about(error, sink->file.path ? sink->file.path : "a scratch file");
     return error->status;
 }
 
@@ -187,7 +165,7 @@ enum hf_status sink_keep(struct sink *sink, struct hf_error *error)
 {
     enum hf_status status = new_file_keep(&sink->file, error);
     if (status != HF_OK)
-        name_path(sink->file.path, error);
+        error_about(error, sink->file.path);
     return status;
 }
 

@@ -33,8 +33,8 @@ enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
                            struct hf_error *error);
 
 /* A nameless file in a folder, gone when it is closed. */
-enum hf_status sink_scratch(struct sink *sink, struct env *env, const char *folder,
-                            struct budget *budget, struct hf_error *error);
+enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
+                            struct hf_error *error);
 
 /* Makes room for `size` bytes on offer; false when that, or a write, failed (sink->error). */
 bool sink_room(struct sink *sink, size_t size);

@@ -163,7 +163,7 @@ static void give_memory(struct sorter *sorter)
     sorter->size = 0;
 }
 
-/* Runs may have to be merged then, which needs the memory. */
+/* When runs may have to be merged, that needs the memory. */
 static enum hf_status write_run(struct sorter *sorter)
 {
     struct sink sink;
@@ -176,11 +176,11 @@ static enum hf_status write_run(struct sorter *sorter)
     write_rows(sorter, &sink);
     sorter->count = 0;
     sorter->rows = 0;
-    if (sorter->runs->count + 1 < RUNS_OF_LEVEL)
-        return runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
-    give_memory(sorter);
+    bool may_merge = sorter->runs->count + 1 >= RUNS_OF_LEVEL;
+    if (may_merge)
+        give_memory(sorter);
     status = runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
-    return status == HF_OK ? take_memory(sorter) : status;
+    return status == HF_OK && may_merge ? take_memory(sorter) : status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
@@ -194,10 +194,9 @@ static enum hf_status add_row(struct sorter *sorter, const struct batch *batch,
         enum hf_status status = write_run(sorter);
         if (status != HF_OK)
             return status;
-        if (size + 2 * sizeof(struct entry) + KEY_SLACK > sorter->size) {
+        if (size + 2 * sizeof(struct entry) + KEY_SLACK > sorter->size)
             return error_set(sorter->error, HF_UNAVAILABLE,
                              "the memory setting is too small to sort records of this size");
-        }
     }
     char *to = sorter->memory + sorter->rows;
     run_row_write(batch, row, to);

@@ -53,7 +53,7 @@ static enum hf_status open_file(const struct feed *feed, int *ret_fd, bool *ret_
 static void name_source(const struct source *source, struct hf_error *error)
 {
     if (source->feed->path)
-        error_prefix(error, "%.*s", VIEW_ARGS(view_first(view_of(source->feed->path), 120)));
+        error_about(error, source->feed->path);
 }
 
 /* A name that promises compression, and bytes that do not keep it, are no records. */
@@ -349,9 +349,8 @@ static enum hf_status fill(struct source *source, struct batch *batch, struct hf
     else
         status = read_block(source, batch, source->block_bytes, error);
     struct view bytes = { batch->block, batch->filled };
-    if (first && !source->header.data && source->cutter.format->is_text &&
-        view_starts_with(bytes, VIEW("\xef\xbb\xbf")))
-        source->rest_from = 3;
+    if (first && !source->header.data && source->cutter.format->is_text)
+        source->rest_from = format_mark_size(bytes);
     source->started = true;
     return status == HF_OK ? cut_block(source, batch, error) : status;
 }
