@@ -3,6 +3,9 @@
 #ifndef BASE_LAYOUT_H
 #define BASE_LAYOUT_H
 
+#include "base/limits.h"
+#include "base/view.h"
+
 /* What this store can do, as the probe found it. */
 #define LAYOUT_PROBE_FORMAT "holdfast.probe/1"
 #define LAYOUT_PROBE_KEY    ".holdfast/probe.json"
@@ -18,7 +21,8 @@
 #define LAYOUT_KEPT_FOLDER ".holdfast/kept/"
 
 /* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, <ns>/paths.json; of
- * chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json. */
+ * chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json by the
+ * partition that the chunk's key names. */
 #define LAYOUT_NAMESPACE_DEFAULT "default"
 #define LAYOUT_META_FOLDER       "/meta/"
 #define LAYOUT_INODE_FOLDER      "/inode/"
@@ -30,5 +34,33 @@
 /* A fenced object: its fence stands under its key, larger bodies beside it under
  * <key> LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
 #define LAYOUT_BODY_FOLDER ".hf/"
+
+/* Members of a group: LAYOUT_ROSTER_FOLDER <group>/<fingerprint>. */
+#define LAYOUT_ROSTER_FORMAT "holdfast.member/1"
+#define LAYOUT_ROSTER_FOLDER "roster/"
+
+/* Compaction. A partition has its documents in metadata/<partition>/, the default one in metadata/;
+ * its chunks are data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
+#define LAYOUT_PARTITION_DEFAULT "default"
+#define LAYOUT_CATALOG_FORMAT    "holdfast.catalog/1"
+#define LAYOUT_CATALOG           "catalog.json"
+#define LAYOUT_JOBS_FORMAT       "holdfast.jobs/1"
+#define LAYOUT_JOBS              "compaction-jobs.json"
+#define LAYOUT_LEASES            "compaction-leases.json"
+#define LAYOUT_PAUSE_FORMAT      "holdfast.pause/1"
+#define LAYOUT_PAUSE             "pause"
+#define LAYOUT_DATA_FOLDER       "data/"
+
+/* A partition's name: one segment of a-z 0-9 . _ -, not starting with a dot. */
+#define PARTITION_BYTES_MAX 64
+bool layout_partition_valid(struct view partition);
+
+/* The partition that a chunk belongs to for ever, by its key: of data/<partition>/L<digits>/...; the
+ * default one for all other keys. */
+struct view layout_home(struct view chunk_key);
+
+/* The key of a document of a partition: LAYOUT_CATALOG and so on. False when it is too long. */
+bool layout_partition_key(struct view partition, const char *leaf,
+                          char ret_key[KEY_BYTES_MAX + 1]);
 
 #endif

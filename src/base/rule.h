@@ -92,7 +92,43 @@
     ROW(SEEN_IS_NOT_UNDONE, "fenced", "tells as not done what had been there")                 \
     ROW(MAYBE_GONE_IS_NOT_DONE, "fenced",                                                      \
         "writes again what another of its lease may have replaced")                            \
-    ROW(SEQ_OF_A_SESSION, "fenced", "compares numbers of two sessions")
+    ROW(SEQ_OF_A_SESSION, "fenced", "compares numbers of two sessions")                        \
+    /* Election. */                                                                            \
+    ROW(DUE_IN_THE_DOCUMENT, "elect", "counts the steps from when it looked first")            \
+    ROW(LADDER_WAITS, "elect", "starts at once, whatever its rank")                            \
+    ROW(TIES_BY_FINGERPRINT, "elect", "ranks by the order of the listing")                     \
+    ROW(ABSENT_ARE_LEFT_OUT, "elect", "ranks members that have not been heard of for long")    \
+    ROW(CASCADE_CARRIES, "elect", "a completed level adds nothing to the next")                \
+    ROW(GUARD_BEFORE_WORK, "elect", "does not look again just before work starts")             \
+    /* Compaction: what may be in a catalog. */                                                \
+    ROW(COMMIT_NEEDS_LIVE_SOURCES, "compact", "commits though a source is not live any more")  \
+    ROW(COMMIT_REFUSES_CONDEMNED, "compact", "commits a target that was condemned")            \
+    ROW(COMMIT_ONCE, "compact", "commits again what it committed, after a lost reply")         \
+    ROW(ADD_REFUSES_CONDEMNED, "compact", "adds a chunk that was condemned")                   \
+    ROW(ADD_ONCE, "compact", "adds again what it added, after a lost reply")                   \
+    ROW(NAMES_EXPIRE, "compact", "adds or commits a name that was drawn more than D/2 ago")    \
+    ROW(CONDEMN_SPARES_LIVE, "compact", "condemns what is live")                               \
+    ROW(CONDEMN_SPARES_TOMBSTONES, "compact", "condemns what was live, in its grace")          \
+    ROW(CONDEMN_KNOWS_MOVED, "compact", "condemns what a split has moved to a child")          \
+    ROW(UNDELETE_UNDOES_ALL, "compact", "undeletes one source and leaves the target live")     \
+    ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try of a lease that just died")          \
+    ROW(TRY_COUNTS_ONCE, "compact", "counts a try again for a lease that was settled before")  \
+    ROW(RETIRE_BY_MAX_TIME, "compact", "retires a chunk once its first record is too old")     \
+    ROW(SPLIT_CHECKS_LIVE, "compact", "splits though entries changed since they were copied")  \
+    ROW(SPLIT_SWAPS_LAST, "compact", "swaps the parent before its children have landed")       \
+    /* Compaction: what may be deleted. */                                                     \
+    ROW(CONDEMN_BEFORE_DELETE, "compact",                                                      \
+        "deletes the output of a lease that is over without condemning it")                    \
+    ROW(UNSURE_COMMIT_IS_ASKED, "compact", "takes an unsure commit for one that failed")       \
+    ROW(FRESH_OUTPUT_NAMES, "compact", "names an output after its sources")                    \
+    ROW(GRACE_IS_PROVEN, "compact", "ends the time of grace at a tenth of it")                 \
+    ROW(STAMPS_OF_ONE_CLOCK, "compact", "compares stamps of two clocks")                       \
+    ROW(PINS_AFTER_THE_MOVE, "compact", "reads the pins before it moves names to deleting")    \
+    ROW(PIN_THEN_READ, "compact", "reads the catalog, then pins")                              \
+    ROW(DELETING_STAYS_FOR_D, "compact", "drops a name as soon as its object is deleted")      \
+    ROW(DELETE_ONCE_MORE, "compact", "drops a name at D without deleting once more")           \
+    ROW(SETTLE_BEFORE_FORGET, "compact", "forgets a lease before its output is condemned")     \
+    ROW(CHECKSUM_ON_READ, "compact", "merges what it read as it is")
 
 #define RULE_ENUM_(name, workload, broken) RULE_##name,
 enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };

@@ -37,11 +37,12 @@ static enum hf_status replace(struct lease_table *table, struct lease *old,
 /* ---- Ending -------------------------------------------------------------------------- */
 
 /* The newest completion of a scope answers `once_per`, so it outlives the bound on finished
- * ones. */
+ * ones. Chunks are merged once and are gone then: nobody will ask. */
 static bool is_last_completion(const struct lease_table *table, size_t index)
 {
     const struct lease *lease = table->leases[index];
-    if (lease->status != LEASE_COMPLETED)
+    bool of_chunks = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
+    if (lease->status != LEASE_COMPLETED || of_chunks)
         return false;
     for (size_t i = index + 1; i < table->lease_count; i++)
         if (table->leases[i]->status == LEASE_COMPLETED &&
@@ -51,7 +52,7 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
 }
 
 /* Keeps the newest finished leases, for people to look at. One that names an output stays until
- * somebody has settled what became of that. */
+ * somebody has settled what became of that; who completes it has. */
 static void trim_finished(struct lease_table *table)
 {
     size_t finished = 0, completed = 0;
@@ -60,7 +61,8 @@ static void trim_finished(struct lease_table *table)
     table->ended = false;
     for (size_t i = table->lease_count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        if (lease->status == LEASE_ACTIVE || lease->output.size > 0)
+        bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
+        if (lease->status == LEASE_ACTIVE || !settled)
             continue;
         bool keep = is_last_completion(table, i) ? ++completed <= TABLE_COMPLETED_MAX
                                                  : ++finished <= TABLE_FINISHED_MAX;

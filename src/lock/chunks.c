@@ -1,58 +1,140 @@
-/* chunks.c: which objects nobody has leased for merging. */
-#include "lock/client.h"
+/* chunks.c: which objects nobody has leased for merging, and the rest of what compaction asks of the
+ * tables of chunks. */
+#include "lock/chunks.h"
+
+#include "base/check.h"
+#include "base/layout.h"
 
 #include <stdlib.h>
 
-struct unleased {
-    const char *const *keys;
-    size_t count;
-    bool *free;
+/* ---- Looking ------------------------------------------------------------------------- */
+
+struct sighting {
+    void (*look)(void *argument, const struct lease_table *table,
+                 const struct evidence *evidence);
+    void *argument;
 };
 
+static void show(void *argument, const void *body, const struct evidence *evidence)
+{
+    struct sighting *sighting = argument;
+    sighting->look(sighting->argument, body, evidence);
+}
+
+static enum hf_status take_table(struct hf_client *client, struct view partition,
+                                 struct place **ret_place, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!layout_partition_valid(partition) ||
+        !layout_partition_key(partition, LAYOUT_LEASES, key))
+        return error_set(error, HF_INVALID, "'%.*s' is no name of a partition",
+                         VIEW_ARGS(view_first(partition, 80)));
+    return place_take(client, view_of(key), ret_place, error);
+}
+
+enum hf_status chunks_look(struct hf_client *client, struct view partition,
+                           void (*look)(void *argument, const struct lease_table *table,
+                                        const struct evidence *evidence),
+                           void *argument, struct hf_error *error)
+{
+    struct sighting sighting = { look, argument };
+    struct mono_time deadline = mono_add(env_now(client->env), REQUEST_TIME);
+    struct place *place;
+    enum hf_status status = take_table(client, partition, &place, error);
+    if (status != HF_OK)
+        return status;
+    status = doc_look(place->doc, deadline, show, &sighting, error);
+    place_drop(place);
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
 /* What a dead worker had counts as free once that can be proven: nobody else would ask for it. */
-static bool is_over(const struct lease_table *table, const struct lease *lease,
-                    const struct evidence *evidence)
+bool chunks_lease_over(const struct lease_table *table, const struct lease *lease,
+                       const struct evidence *evidence)
 {
     return lease->status != LEASE_ACTIVE ||
            lease_judge(&table->settings, lease, evidence) != PROOF_NONE;
 }
 
-static void look(void *argument, const void *body, const struct evidence *evidence)
+/* ---- What is free -------------------------------------------------------------------- */
+
+struct unleased {
+    struct view partition; /* only chunks of this one are looked at */
+    const char *const *keys;
+    size_t count;
+    bool *free;
+};
+
+static bool is_free(const struct lease_table *table, struct view key,
+                    const struct evidence *evidence)
+{
+    struct scope scope = { .kind = SCOPE_CHUNK, .name = key };
+    struct lease wanted = { .scopes = &scope, .scope_count = 1, .mode = LEASE_EXCLUSIVE };
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (leases_conflict(table->leases[i], &wanted) &&
+            !chunks_lease_over(table, table->leases[i], evidence))
+            return false;
+    return true;
+}
+
+static void find_free(void *argument, const struct lease_table *table,
+                      const struct evidence *evidence)
 {
     struct unleased *asked = argument;
-    const struct lease_table *table = body;
     for (size_t i = 0; i < asked->count; i++) {
-        struct scope scope = { .kind = SCOPE_CHUNK, .name = view_of(asked->keys[i]) };
-        struct lease wanted = { .scopes = &scope, .scope_count = 1, .mode = LEASE_EXCLUSIVE };
-        asked->free[i] = true;
-        for (size_t j = 0; j < table->lease_count && asked->free[i]; j++)
-            asked->free[i] = !leases_conflict(table->leases[j], &wanted) ||
-                             is_over(table, table->leases[j], evidence);
+        struct view key = view_of(asked->keys[i]);
+        if (view_equal(layout_home(key), asked->partition))
+            asked->free[i] = is_free(table, key, evidence);
     }
 }
 
 enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
                                   size_t count, bool *ret_free, struct hf_error *error)
 {
-    struct scope chunk = { .kind = SCOPE_CHUNK };
-    char key[KEY_BYTES_MAX + 1];
-    struct place *place;
-    struct hf_error why;
-    enum hf_status status = table_key(&client->space, &chunk, key, &why);
-    if (status == HF_OK)
-        status = place_take(client, view_of(key), &place, &why);
-    if (status == HF_OK) {
-        struct unleased asked = { keys, count, ret_free };
-        struct mono_time deadline = mono_add(env_now(client->env), REQUEST_TIME);
-        status = doc_look(place->doc, deadline, look, &asked, &why);
-        place_drop(place);
+    struct unleased asked = { .keys = keys, .count = count, .free = ret_free };
+    struct hf_error why = { .status = HF_OK };
+    enum hf_status status = HF_OK;
+    bool *done = calloc(count > 0 ? count : 1, sizeof *done);
+    if (!done)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        ret_free[i] = true; /* where there never was a lease */
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        if (done[i])
+            continue;
+        asked.partition = layout_home(view_of(keys[i]));
+        for (size_t j = i; j < count; j++)
+            done[j] |= view_equal(layout_home(view_of(keys[j])), asked.partition);
+        status = chunks_look(client, asked.partition, find_free, &asked, &why);
     }
-    if (status == HF_NOT_FOUND) { /* there never was a lease */
-        for (size_t i = 0; i < count; i++)
-            ret_free[i] = true;
-        return error_clear(error);
-    }
+    free(done);
     if (error)
         *error = why;
     return status;
+}
+
+/* ---- Tidying ------------------------------------------------------------------------- */
+
+enum hf_status chunks_tidy(struct hf_client *client, struct view partition,
+                           const struct view *forget, size_t count, struct hf_error *error)
+{
+    struct request requests[1 + CHUNKS_FORGET_MAX], *asked[1 + CHUNKS_FORGET_MAX];
+    struct mono_time deadline = mono_add(env_now(client->env), REQUEST_TIME);
+    struct place *place;
+    check(count <= CHUNKS_FORGET_MAX);
+    enum hf_status status = take_table(client, partition, &place, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i <= count; i++) {
+        request_init(&requests[i], place, i == 0 ? TABLE_SCAVENGE : TABLE_FORGET, deadline);
+        if (i > 0)
+            requests[i].table.id = forget[i - 1];
+        asked[i] = &requests[i];
+    }
+    status = place_ask(place, asked, count + 1);
+    for (size_t i = 0; i <= count; i++)
+        if (requests[i].op.error.status == status)
+            *error = requests[i].op.error;
+    place_drop(place);
+    return status == HF_OK ? error_clear(error) : status;
 }

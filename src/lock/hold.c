@@ -235,7 +235,7 @@ struct lease_name {
 static bool is_of_namespace(const struct hf_client *client, struct view key)
 {
     struct view rest = key;
-    return view_equal(key, VIEW(LAYOUT_CHUNK_LEASES)) ||
+    return table_key_is_of_chunks(key) ||
            view_equal(view_cut(&rest, '/'), view_of(client->space.ns));
 }
 

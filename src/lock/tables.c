@@ -28,7 +28,10 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
                         scope->inode);
         break;
     case SCOPE_CHUNK:
-    case SCOPE_PIN: size = snprintf(ret_key, room, LAYOUT_CHUNK_LEASES); break;
+    case SCOPE_PIN:
+        if (layout_partition_key(layout_home(scope->name), LAYOUT_LEASES, ret_key))
+            size = (int)strlen(ret_key);
+        break;
     }
     if (size < 0 || (size_t)size >= room)
         return error_set(error, HF_INVALID, "the name is too long for a key");
@@ -45,6 +48,15 @@ static bool cut_end(struct view *whole, struct view end)
     return there;
 }
 
+bool table_key_is_of_chunks(struct view key)
+{
+    struct view partition = view_from(key, strlen(LAYOUT_CHUNK_FOLDER));
+    if (view_equal(key, VIEW(LAYOUT_CHUNK_LEASES)))
+        return true;
+    return view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER)) &&
+           cut_end(&partition, VIEW("/" LAYOUT_LEASES)) && layout_partition_valid(partition);
+}
+
 bool table_key_is_ours(struct view key)
 {
     struct view rest = key;
@@ -54,7 +66,7 @@ bool table_key_is_ours(struct view key)
     uint64_t inode;
     if (key.size > KEY_BYTES_MAX || name_check(ns, NULL) != HF_OK)
         return false;
-    if (view_equal(key, VIEW(LAYOUT_CHUNK_LEASES)) || view_equal(path, VIEW(LAYOUT_PATHS)))
+    if (table_key_is_of_chunks(key) || view_equal(path, VIEW(LAYOUT_PATHS)))
         return true;
     if (!cut_end(&name, VIEW(".json")))
         return false;

@@ -25,6 +25,9 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
  * one that is damaged. */
 bool table_key_is_ours(struct view key);
 
+/* Whether it is the table of the chunks and pins of some partition. */
+bool table_key_is_of_chunks(struct view key);
+
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
  * what. CONFLICT: somebody else did, or the table is not damaged any more; read it again. */

@@ -1,0 +1,70 @@
+/* forge.h: how chunks are read, merged into one, and put under a new name. The real one
+ * (forge_files.c) streams them through files in a scratch folder; the simulator has one in memory. Nothing here knows
+ * leases or catalogs. */
+#ifndef COMPACT_FORGE_H
+#define COMPACT_FORGE_H
+
+#include "compact/settings.h"
+#include "store/store.h"
+
+/* What is to be made of what. */
+struct forge_source {
+    struct view key;
+    uint64_t size;
+    bool rows_known;
+    uint64_t rows;
+    uint32_t crc32c;
+};
+
+struct forge_order {
+    const struct compact_settings *settings;
+    const struct forge_source *sources;
+    size_t source_count;
+    struct view
+        output; /* put with *absent*; a put without answer is tried again: the name is ours */
+    size_t memory_bytes;
+    /* Asked now and then, and before the output is put: false stops it with CANCELLED. `done` of `total`
+     * bytes of the sources, each counted once when it is fetched and once when it is merged. */
+    bool (*go_on)(void *argument, uint64_t done, uint64_t total);
+    void *argument;
+};
+
+#define FORGE_NOBODY SIZE_MAX
+
+struct forge_product {
+    uint64_t size;
+    uint32_t crc32c;
+    bool rows_known;
+    uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
+    uint64_t bytes_read;
+    bool put_sent; /* the output may be there, whatever the status */
+    size_t
+        culprit; /* a source that is certainly damaged, missing or unreadable, or FORGE_NOBODY */
+    bool
+        group_fault; /* else: whether the failure may lie in the data (a merge that fails, a command that fails or
+                       * lies), not in this machine or the store */
+    char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
+};
+
+/*   OK           the output is there, durable, and the rows add up: rows_in = rows_out + superseded + rejected, and
+ *                rows_in is what the catalog says
+ *   CORRUPT      a source is not what the catalog says: wrong size, checksum or rows (culprit)
+ *   NOT_FOUND    a source is gone (culprit): the caller looks whether it is still live
+ *   CANCELLED    go_on said so
+ *   UNSURE       the output may or may not be there
+ *   others       as in merge.h and store.h */
+struct forge {
+    enum hf_status (*make)(struct forge *forge, const struct forge_order *order,
+                           struct forge_product *ret_product, struct hf_error *error);
+};
+
+/* The real one: `scratch` is a folder on a local disk; files there are nameless or are removed, and what a killed
+ * worker left (names that start with "holdfast-") is removed by the next once nobody has it locked.
+ * Every source is checked against size and CRC32C as it is fetched, one read again when that fails before it is blamed;
+ * the output's CRC32C is computed from what was put. For a command the sources are checked again afterwards. `threads` of
+ * one merge. */
+struct forge *forge_files_new(struct env *env, struct store *store, const char *scratch,
+                              size_t threads, struct hf_error *error);
+void forge_files_free(struct forge *forge);
+
+#endif

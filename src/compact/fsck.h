@@ -1,0 +1,71 @@
+/* fsck.h: whether a bucket is what its catalogs say, and what can be put right.
+ *
+ * Looks through the catalogs of all partitions, the listing of data/, and, unless told not to, every byte of every live chunk. Without
+ * `repair` it changes nothing. Repairing goes through the same transitions as everything else: an object that no
+ * catalog names is condemned, not deleted behind its back; a live chunk whose object is missing or damaged is quarantined; nothing that
+ * could be data is ever removed. */
+#ifndef COMPACT_FSCK_H
+#define COMPACT_FSCK_H
+
+#include "compact/shelf.h"
+
+#define FSCK_KIND_TABLE(ROW)                                                                  \
+    ROW(MISSING_OBJECT, "missing-object", "a live chunk whose object is not there")           \
+    ROW(WRONG_SIZE, "wrong-size", "a live chunk whose object has another size")               \
+    ROW(WRONG_CHECKSUM, "wrong-checksum", "a live chunk whose bytes have another checksum")   \
+    ROW(WRONG_ROWS, "wrong-rows", "a live chunk with more or fewer rows than it should have") \
+    ROW(UNREADABLE_OBJECT, "unreadable-object", "a live chunk that cannot be read just now")  \
+    ROW(MISSING_TOMBSTONE, "missing-tombstone", "a chunk in its grace whose object is gone")  \
+    ROW(UNREFERENCED, "unreferenced", "an object of data/ that no catalog knows")             \
+    ROW(FOREIGN, "foreign", "an object under data/ whose name is not one of ours")            \
+    ROW(LINGERING, "lingering", "an object that was deleted and is there all the same")       \
+    ROW(BAD_CATALOG, "bad-catalog", "a catalog that cannot be read")                          \
+    ROW(MISSING_CATALOG, "missing-catalog", "a catalog that a parent names and is not there") \
+    ROW(STRAY_CATALOG, "stray-catalog", "a catalog of a split that came to nothing")          \
+    ROW(TWICE, "twice", "a key that two catalogs have")                                       \
+    ROW(WRONG_HOME, "wrong-home", "a key in a catalog that it cannot belong to")              \
+    ROW(UNSETTLED_LEASE, "unsettled-lease",                                                   \
+        "a lease that is over and whose output is not settled")                               \
+    ROW(BAD_LEASES, "bad-leases", "a lease table that cannot be read")
+
+#define FSCK_KIND_ENUM_(name, word, about) FSCK_##name,
+enum fsck_kind { FSCK_KIND_TABLE(FSCK_KIND_ENUM_) FSCK_KIND_COUNT };
+#undef FSCK_KIND_ENUM_
+const char *fsck_kind_name(enum fsck_kind kind);
+const char *fsck_kind_about(enum fsck_kind kind);
+
+struct fsck_finding {
+    enum fsck_kind kind;
+    struct view key;
+    struct view partition;
+    const char *why;
+    bool repaired;
+    const char *repair; /* what was done, or could be; "" for nothing */
+};
+
+struct fsck_options {
+    bool repair;
+    bool shallow; /* do not read the objects: names and sizes only */
+    struct span
+        age; /* unreferenced objects that are younger are left: somebody may be about to add them; zero: an hour */
+    void (*tell)(void *argument, const struct fsck_finding *finding);
+    bool (*go_on)(void *argument, uint64_t chunks_done, uint64_t chunks_total,
+                  uint64_t bytes_done);
+    void *argument;
+};
+
+struct fsck_report {
+    uint64_t catalogs, chunks, tombstones, deleting, objects, bytes_read;
+    uint64_t rows;
+    uint64_t findings[FSCK_KIND_COUNT];
+    uint64_t found, repaired;
+    uint64_t young; /* unreferenced objects that are too young to be told */
+};
+
+/* One partition with its children, or with an empty name all of the bucket. OK when it came to its end, whatever it
+ * found. */
+enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
+                        const struct fsck_options *options, struct fsck_report *ret_report,
+                        struct hf_error *error);
+
+#endif

@@ -1,0 +1,32 @@
+/* ingest.h: files become chunks of level 0: each is looked through (rows, times, checksum), put under a name of its own, and
+ * many are added to the catalog in one write. A file that cannot be taken is told and left; the rest goes on. */
+#ifndef COMPACT_INGEST_H
+#define COMPACT_INGEST_H
+
+#include "compact/shelf.h"
+
+#define INGEST_BATCH_MAX 512 /* chunks added in one write */
+
+struct ingest_file {
+    const char *path;
+    /* Answered. */
+    struct hf_error error; /* OK: it is in the catalog */
+    char key[KEY_BYTES_MAX + 1];
+    uint64_t size, rows;
+    uint64_t malformed; /* rows that a merge will keep aside */
+};
+
+struct ingest_options {
+    struct view writer; /* a label; the same for all files of one source */
+    struct mono_time
+        until; /* wait so long while too many chunks wait to be merged (backpressure), then UNAVAILABLE */
+    bool (*go_on)(void *argument, size_t files_done, uint64_t bytes_done);
+    void *argument;
+};
+
+/* The first error of a file, when any was left. UNSURE: whether the batch is in the catalog is not known; asking again would put
+ * it twice: fsck finds what is not needed. An empty file is INVALID. */
+enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size_t count,
+                            const struct ingest_options *options, struct hf_error *error);
+
+#endif

@@ -1,0 +1,48 @@
+/* ladder.h: who does a piece of work first, without a word between the members of a group.
+ *
+ * Every member ranks all members for every piece of work by a hash that each can compute
+ * (rendezvous hashing). Rank 0 may start at once, rank k after k steps since the work became due:
+ * so an absent leader costs one step, and who leads changes with the work. Only an optimisation:
+ * two leaders waste work, nothing more. Pure. docs/design.md section 7. */
+#ifndef ELECT_LADDER_H
+#define ELECT_LADDER_H
+
+#include "base/moment.h"
+#include "base/view.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* How far one writer has come: all its numbers up to `sequence`, without a gap. */
+struct work_writer {
+    struct view writer;
+    uint64_t sequence;
+};
+
+/* What is to be done. The same work has the same writers, in the same order, for every member;
+ * sequences count in steps of `base` (at least 1), so that a member whose view is a little older
+ * mostly finds the same leader. */
+struct work {
+    uint64_t level;
+    uint64_t base;
+    const struct work_writer *writers;
+    size_t writer_count;
+};
+
+/* XXH3 of: the fingerprint, the level, and for each writer its name and sequence / base; numbers
+ * as eight bytes, the lowest first. */
+uint64_t ladder_score(struct view fingerprint, const struct work *work);
+
+/* How many members come before `own`: the highest score leads, of equal scores the lowest
+ * fingerprint. `own` need not be among the members; one of them that equals it does not count. */
+size_t ladder_rank(const struct view *fingerprints, size_t count, struct view own,
+                   const struct work *work);
+
+/* The order of all members, for people to look at: ret_order[0] is the index of the leader. */
+void ladder_order(const struct view *fingerprints, size_t count, const struct work *work,
+                  size_t *ret_order);
+
+/* How long after the work became due a member of this rank starts. */
+struct span ladder_delay(size_t rank, struct span step);
+
+#endif

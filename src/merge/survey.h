@@ -1,0 +1,24 @@
+/* survey.h: what is in one file of records: how many, how many that cannot be read, and their first and last time. One pass,
+ * bounded memory. */
+#ifndef MERGE_SURVEY_H
+#define MERGE_SURVEY_H
+
+#include "merge/merge.h"
+
+struct survey {
+    bool rows_counted; /* false for concat and exec */
+    uint64_t
+        rows; /* malformed ones included; a header is none: what merge_files counts as rows_in */
+    uint64_t malformed;
+    bool times_known;       /* options name a time, and some record has one */
+    int64_t min_ms, max_ms; /* since 1970: rounded down, and up */
+    uint32_t crc32c;        /* of the file as it lies on disk */
+    uint64_t size;
+};
+
+/* `options` as for merge_files; only format, fields, header, memory and record_bytes_max are looked at. */
+enum hf_status merge_survey(struct env *env, const struct merge_options *options,
+                            const char *path, struct survey *ret_survey,
+                            struct hf_error *error);
+
+#endif
