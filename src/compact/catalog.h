@@ -1,16 +1,17 @@
 /* catalog.h: the catalog of a partition: which chunks are data, which are no longer, and which
  * objects are being deleted. A document whose transitions are pure.
  *
- * A chunk's key stands in exactly one of these states of its catalog, and moves only to the right:
+ * A chunk's key stands in exactly one of these states of its catalog, and moves only to the
+ * right:
  *
  *     (unknown) -> live -> tombstone -> retired       add; commit, retire; tend
  *     (unknown) ----------------------> condemned     condemn
  *
- * with two exceptions: undelete takes a tombstone back to live, and a split moves live entries to
- * the catalogs of its children, once, leaving a reference each. Retired and condemned keys are
- * `deleting`: the objects may be deleted, and no transition brings the key back. So nothing that a
- * catalog could ever name is deleted before a swap of that catalog has moved it there, and "did my
- * commit happen?" always has an answer. docs/design.md section 8.
+ * with two exceptions: undelete takes a tombstone back to live, and a split moves live entries
+ * to the catalogs of its children, once, leaving a reference each. Retired and condemned keys
+ * are `deleting`: the objects may be deleted, and no transition brings the key back. So
+ * nothing that a catalog could ever name is deleted before a swap of that catalog has moved it
+ * there, and "did my commit happen?" always has an answer. docs/design.md section 8.
  *
  * Invariants (catalog_check walks them all):
  *   1. a key stands once, among live, tombstones, deleting and references together;
@@ -27,12 +28,13 @@
 #include "compact/stamp.h"
 #include "elect/cascade.h"
 
-/* Past one of these add is refused with FULL (see catalog_status), and the partition splits. Commits
- * make it smaller and are not refused. */
+/* Past one of these add is refused with FULL (see catalog_status), and the partition splits.
+ * Commits make it smaller and are not refused. */
 #define CATALOG_LIVE_MAX       4096
 #define CATALOG_LIVE_BYTES_MAX ((size_t)1024 * 1024)
 
-/* Tombstones and what is being deleted. Past one of these nothing is planned until some are gone. */
+/* Tombstones and what is being deleted. Past one of these nothing is planned until some are
+ * gone. */
 #define CATALOG_DEAD_MAX       32768
 #define CATALOG_DEAD_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
@@ -48,8 +50,9 @@
 
 /* ---- What it holds ------------------------------------------------------------------- */
 
-/* One live chunk, or one that was. Never changes in place: `raw` is what it says. Views are those of
- * `raw`, or of memory that the catalog keeps; in a request they are the caller's and copied. */
+/* One live chunk, or one that was. Never changes in place: `raw` is what it says. Views are
+ * those of `raw`, or of memory that the catalog keeps; in a request they are the caller's and
+ * copied. */
 struct chunk {
     struct view key;
     unsigned level;
@@ -101,7 +104,8 @@ struct writer {
     uint64_t sequence; /* all up to this were added */
 };
 
-/* How new chunks find their child: by the hour of their data, or by key when one hour is too much. */
+/* How new chunks find their child: by the hour of their data, or by key when one hour is too
+ * much. */
 enum split_by { SPLIT_BY_HOUR, SPLIT_BY_KEY };
 
 struct reference {
@@ -173,8 +177,8 @@ const struct chunk *catalog_find(const struct catalog *catalog, struct view key)
 unsigned catalog_route(const struct catalog *catalog, struct view key, int64_t min_ms);
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms);
 
-/* How full it is for those who write: 100 and more means wait. In percent: level-0 chunks of the most
- * that may wait, and the dead of the most that there may be. */
+/* How full it is for those who write: 100 and more means wait. In percent: level-0 chunks of
+ * the most that may wait, and the dead of the most that there may be. */
 uint64_t catalog_pressure(const struct catalog *catalog);
 
 /* Whether nothing may be planned: there are too many dead. */
@@ -207,8 +211,8 @@ enum blame {
     BLAME_CHUNK,  /* of `culprit`: it is quarantined at once */
 };
 
-/* What is asked, and what came of it. Requests are kept by the caller until the operation is done, and
- * may be applied many times. */
+/* What is asked, and what came of it. Requests are kept by the caller until the operation is
+ * done, and may be applied many times. */
 struct catalog_op {
     enum catalog_op_kind kind;
 
@@ -241,20 +245,27 @@ struct catalog_op {
     /* Answered. */
     bool changed;
     bool already;                  /* add, commit: it had happened before */
+    bool full;                     /* add: refused with UNAVAILABLE since it must split */
     enum condemned *ret_condemned; /* one for each key; may be NULL */
     size_t moved;                  /* retire, tend, undelete: so many keys were moved */
     struct hf_error error;
 };
 
 /* Applies one operation at the time that the evidence tells. OK, or a refusal:
- *   add         UNAVAILABLE full: split, then ask its children. CONFLICT some key is condemned, or dead:
- *               it must be put anew under another name. EXPIRED the names were drawn more than D/2 ago.
+ *   add         UNAVAILABLE full: split, then ask its children. CONFLICT some key is
+ *       condemned, or dead:
+ *               it must be put anew under another name. EXPIRED the names were
+ *               drawn more than D/2 ago.
  *               MISMATCH it has children: ask the right one
- *   commit      CONFLICT some source is not live any more, or the target is condemned: condemn it.
- *               EXPIRED as above. OK with `already` if it happened, whatever became of it since
+ *   commit      CONFLICT some source is not live any more, or the target is condemned:
+ *       condemn it.
+ *               EXPIRED as above. OK with `already` if it happened, whatever
+ *               became of it since
  *   condemn     always OK; ret_condemned tells
- *   undelete    NOT_FOUND no tombstone. CONFLICT what it was merged into is not live any more, or others
- *               of that merge are gone already: it cannot be undone. All that was merged with it comes
+ *   undelete    NOT_FOUND no tombstone. CONFLICT what it was merged into is not live any
+ *       more, or others
+ *               of that merge are gone already: it cannot be undone. All that
+ *               was merged with it comes
  *               back, and what it was merged into becomes a tombstone
  *   quarantine  NOT_FOUND not live
  *   split       CONFLICT the live entries changed. MISMATCH it has children already

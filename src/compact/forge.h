@@ -1,6 +1,6 @@
 /* forge.h: how chunks are read, merged into one, and put under a new name. The real one
- * (forge_files.c) streams them through files in a scratch folder; the simulator has one in memory. Nothing here knows
- * leases or catalogs. */
+ * (forge_files.c) streams them through files in a scratch folder; the simulator has one in
+ * memory. Nothing here knows leases or catalogs. */
 #ifndef COMPACT_FORGE_H
 #define COMPACT_FORGE_H
 
@@ -23,8 +23,9 @@ struct forge_order {
     struct view
         output; /* put with *absent*; a put without answer is tried again: the name is ours */
     size_t memory_bytes;
-    /* Asked now and then, and before the output is put: false stops it with CANCELLED. `done` of `total`
-     * bytes of the sources, each counted once when it is fetched and once when it is merged. */
+    /* Asked now and then, and before the output is put: false stops it with CANCELLED. `done` of
+     * `total` bytes of the sources, each counted once when it is fetched and once when it is
+     * merged. */
     bool (*go_on)(void *argument, uint64_t done, uint64_t total);
     void *argument;
 };
@@ -46,9 +47,11 @@ struct forge_product {
     char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
 };
 
-/*   OK           the output is there, durable, and the rows add up: rows_in = rows_out + superseded + rejected, and
+/* OK           the output is there, durable, and the rows add up: rows_in = rows_out +
+ * superseded + rejected, and
  *                rows_in is what the catalog says
- *   CORRUPT      a source is not what the catalog says: wrong size, checksum or rows (culprit)
+ *   CORRUPT      a source is not what the catalog says: wrong size, checksum or rows
+ *       (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller looks whether it is still live
  *   CANCELLED    go_on said so
  *   UNSURE       the output may or may not be there
@@ -58,11 +61,12 @@ struct forge {
                            struct forge_product *ret_product, struct hf_error *error);
 };
 
-/* The real one: `scratch` is a folder on a local disk; files there are nameless or are removed, and what a killed
- * worker left (names that start with "holdfast-") is removed by the next once nobody has it locked.
- * Every source is checked against size and CRC32C as it is fetched, one read again when that fails before it is blamed;
- * the output's CRC32C is computed from what was put. For a command the sources are checked again afterwards. `threads` of
- * one merge. */
+/* The real one: `scratch` is a folder on a local disk; files there are nameless or are
+ * removed, and what a killed worker left (names that start with "holdfast-") is removed by the
+ * next once nobody has it locked. Every source is checked against size and CRC32C as it is
+ * fetched, one read again when that fails before it is blamed; the output's CRC32C is computed
+ * from what was put. For a command the sources are checked again afterwards. `threads` of one
+ * merge. */
 struct forge *forge_files_new(struct env *env, struct store *store, const char *scratch,
                               size_t threads, struct hf_error *error);
 void forge_files_free(struct forge *forge);

@@ -1,9 +1,10 @@
 /* fsck.h: whether a bucket is what its catalogs say, and what can be put right.
  *
- * Looks through the catalogs of all partitions, the listing of data/, and, unless told not to, every byte of every live chunk. Without
- * `repair` it changes nothing. Repairing goes through the same transitions as everything else: an object that no
- * catalog names is condemned, not deleted behind its back; a live chunk whose object is missing or damaged is quarantined; nothing that
- * could be data is ever removed. */
+ * Looks through the catalogs of all partitions, the listing of data/, and, unless told not to,
+ * every byte of every live chunk. Without `repair` it changes nothing. Repairing goes through
+ * the same transitions as everything else: an object that no catalog names is condemned, not
+ * deleted behind its back; a live chunk whose object is missing or damaged is quarantined;
+ * nothing that could be data is ever removed. */
 #ifndef COMPACT_FSCK_H
 #define COMPACT_FSCK_H
 
@@ -62,8 +63,8 @@ struct fsck_report {
     uint64_t young; /* unreferenced objects that are too young to be told */
 };
 
-/* One partition with its children, or with an empty name all of the bucket. OK when it came to its end, whatever it
- * found. */
+/* One partition with its children, or with an empty name all of the bucket. OK when it came to
+ * its end, whatever it found. */
 enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
                         const struct fsck_options *options, struct fsck_report *ret_report,
                         struct hf_error *error);

@@ -1,5 +1,6 @@
-/* ingest.h: files become chunks of level 0: each is looked through (rows, times, checksum), put under a name of its own, and
- * many are added to the catalog in one write. A file that cannot be taken is told and left; the rest goes on. */
+/* ingest.h: files become chunks of level 0: each is looked through (rows, times, checksum),
+ * put under a name of its own, and many are added to the catalog in one write. A file that
+ * cannot be taken is told and left; the rest goes on. */
 #ifndef COMPACT_INGEST_H
 #define COMPACT_INGEST_H
 
@@ -24,8 +25,9 @@ struct ingest_options {
     void *argument;
 };
 
-/* The first error of a file, when any was left. UNSURE: whether the batch is in the catalog is not known; asking again would put
- * it twice: fsck finds what is not needed. An empty file is INVALID. */
+/* The first error of a file, when any was left. UNSURE: whether the batch is in the catalog is
+ * not known; asking again would put it twice: fsck finds what is not needed. An empty file is
+ * INVALID. */
 enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size_t count,
                             const struct ingest_options *options, struct hf_error *error);
 

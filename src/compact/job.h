@@ -1,9 +1,10 @@
 /* job.h: one group from lease to commit, exactly once whatever happens on the way.
  *
- *     lease(sources, output) -> settle -> guard -> forge -> check lease -> commit -> complete
+ *     lease(sources, output) -> settle -> guard -> forge -> check lease -> commit ->
+ *         complete
  *
- * Each step may be the last: what it leaves is settled by somebody else (tend.h). The commit is one swap of the
- * catalog and alone makes it exactly-once; the lease only saves work. */
+ * Each step may be the last: what it leaves is settled by somebody else (tend.h). The commit
+ * is one swap of the catalog and alone makes it exactly-once; the lease only saves work. */
 #ifndef COMPACT_JOB_H
 #define COMPACT_JOB_H
 

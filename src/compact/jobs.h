@@ -1,6 +1,7 @@
-/* jobs.h: what became of the jobs of the last hour, for people: metadata/<partition>/compaction-jobs.json. Statistics,
- * outside of the critical path: a record that cannot be written is lost, and nothing else.
- * What is under way stands in the lease table. */
+/* jobs.h: what became of the jobs of the last hour, for people:
+ * metadata/<partition>/compaction-jobs.json. Statistics, outside of the critical path: a
+ * record that cannot be written is lost, and nothing else. What is under way stands in the
+ * lease table. */
 #ifndef COMPACT_JOBS_H
 #define COMPACT_JOBS_H
 

@@ -1,6 +1,7 @@
-/* pin.h: reading chunks that must not be deleted meanwhile. A pin is a lease of scope pin:KEY, which stands in nobody's way and is
- * seen by those who delete. A reader pins, *then* reads the catalog afresh; who deletes moves the names to deleting,
- * *then* reads the pins afresh: one of the two sees the other. */
+/* pin.h: reading chunks that must not be deleted meanwhile. A pin is a lease of scope pin:KEY,
+ * which stands in nobody's way and is seen by those who delete. A reader pins, *then* reads
+ * the catalog afresh; who deletes moves the names to deleting, *then* reads the pins afresh:
+ * one of the two sees the other. */
 #ifndef COMPACT_PIN_H
 #define COMPACT_PIN_H
 
@@ -8,8 +9,9 @@
 
 #define PIN_CHUNKS_MAX 512
 
-/* Pins chunks of one home that are live or in their grace. OK: none of them is deleted while the lock is held.
- * NOT_FOUND: one of them is not there any more (named in the error), nothing is pinned. */
+/* Pins chunks of one home that are live or in their grace. OK: none of them is deleted while
+ * the lock is held. NOT_FOUND: one of them is not there any more (named in the error), nothing
+ * is pinned. */
 enum hf_status pin_take(struct shelf *shelf, const char *const *keys, size_t count,
                         int64_t ttl_ms, struct hf_lock **ret_lock, struct hf_error *error);
 

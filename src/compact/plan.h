@@ -1,20 +1,21 @@
-/* plan.h: which chunks of a catalog are to be merged, as groups. Pure: every worker that sees the same
- * catalog makes the same plan.
+/* plan.h: which chunks of a catalog are to be merged, as groups. Pure: every worker that sees
+ * the same catalog makes the same plan.
  *
- * Levels: chunks of level 0 are grouped by the hour of their data (and by home, since the leases of a group
- * live in one table), in the order in which they came: level0_count of them make a group; what is left of
- * an hour, if two or more, does once the hour is over, which is when there is data of an hour that begins
- * an hour after its end. Groups that came together stay together whatever is added later, so that nobody
- * waits anew. Chunks of a higher level are grouped, in the order in which they came, until they come to
- * the size of their level; a chunk that has that size alone is left where it is. Groups are of two or more
- * and up to group_max. The output is of the next level.
+ * Levels: chunks of level 0 are grouped by the hour of their data (and by home, since the
+ * leases of a group live in one table), in the order in which they came: level0_count of them
+ * make a group; what is left of an hour, if two or more, does once the hour is over, which is
+ * when there is data of an hour that begins an hour after its end. Groups that came together
+ * stay together whatever is added later, so that nobody waits anew. Chunks of a higher level
+ * are grouped, in the order in which they came, until they come to the size of their level; a
+ * chunk that has that size alone is left where it is. Groups are of two or more and up to
+ * group_max. The output is of the next level.
  *
- * Cascade: everything below the target (elect/cascade.h), as one group of up to group_max, oldest first; less than
- * all when quarantined or leased chunks are in the way.
+ * Cascade: everything below the target (elect/cascade.h), as one group of up to group_max,
+ * oldest first; less than all when quarantined or leased chunks are in the way.
  *
- * Chunks that were tried in vain are grouped among their like, by number of tries, and in smaller
- * groups: level0_count or group_max halved for each try, two at least. So what kills its workers is found by halves
- * before it is quarantined, and the innocent get away. */
+ * Chunks that were tried in vain are grouped among their like, by number of tries, and in
+ * smaller groups: level0_count or group_max halved for each try, two at least. So what kills
+ * its workers is found by halves before it is quarantined, and the innocent get away. */
 #ifndef COMPACT_PLAN_H
 #define COMPACT_PLAN_H
 
@@ -42,8 +43,8 @@ struct plan {
 };
 
 struct plan_options {
-    /* May be NULL: whether somebody has leased this chunk. Its group is left out whole: so nobody regroups what
-     * others are at. */
+    /* May be NULL: whether somebody has leased this chunk. Its group is left out whole: so nobody
+     * regroups what others are at. */
     bool (*is_leased)(void *argument, struct view key);
     void *argument;
     bool force; /* everything that can be merged with another, below any threshold */
@@ -54,8 +55,8 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
                          struct plan *ret_plan, struct hf_error *error);
 void plan_release(struct plan *plan);
 
-/* Just before work starts: whether a group is still to be done as it was planned: all its sources live and not
- * quarantined; cascade: still the target, unless it is forced. */
+/* Just before work starts: whether a group is still to be done as it was planned: all its
+ * sources live and not quarantined; cascade: still the target, unless it is forced. */
 bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
                       size_t count, bool forced);
 

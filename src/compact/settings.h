@@ -1,5 +1,5 @@
-/* settings.h: how a partition is compacted. Kept in its catalog, so that all workers go by the same;
- * children of a split inherit them. */
+/* settings.h: how a partition is compacted. Kept in its catalog, so that all workers go by the
+ * same; children of a split inherit them. */
 #ifndef COMPACT_SETTINGS_H
 #define COMPACT_SETTINGS_H
 
@@ -47,8 +47,8 @@ struct compact_settings compact_settings_default(void);
 enum hf_status compact_settings_check(const struct compact_settings *settings,
                                       struct hf_error *error);
 
-/* As a JSON object. Unknown members are skipped by decode: the catalog keeps them. Texts are views
- * of the text, or of `space` when they had escapes. */
+/* As a JSON object. Unknown members are skipped by decode: the catalog keeps them. Texts are
+ * views of the text, or of `space` when they had escapes. */
 bool compact_settings_encode(const struct compact_settings *settings, struct buffer *text);
 bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
                              struct compact_settings *ret_settings);

@@ -1,13 +1,15 @@
-/* shelf.h: the catalogs of a bucket as documents: a partition and, once it was split, the tree of its
- * children.
+/* shelf.h: the catalogs of a bucket as documents: a partition and, once it was split, the tree
+ * of its children.
  *
- * A partition starts as one catalog. When that is full, CATALOG_CHILDREN new ones are written under random
- * partition ids, with *absent*, each with its part of the live entries; then one swap of the parent puts references
- * in the place of the entries. Until then the children mean nothing; what a split that came to nothing left is found by
- * fsck. A name stays where its key says for ever: the parent answers for it (it moved), the child has it. */
+ * A partition starts as one catalog. When that is full, CATALOG_CHILDREN new ones are written
+ * under random partition ids, with *absent*, each with its part of the live entries; then one
+ * swap of the parent puts references in the place of the entries. Until then the children mean
+ * nothing; what a split that came to nothing left is found by fsck. A name stays where its key
+ * says for ever: the parent answers for it (it moved), the child has it. */
 #ifndef COMPACT_SHELF_H
 #define COMPACT_SHELF_H
 
+#include "base/layout.h"
 #include "compact/catalog.h"
 #include "doc/doc.h"
 #include "lock/client.h"
@@ -39,11 +41,13 @@ enum hf_status shelf_open(struct store *store, struct hf_client *client, struct 
                           struct shelf **ret_shelf, struct hf_error *error);
 void shelf_close(struct shelf *shelf);
 
-/* Makes the catalog. CONFLICT when there is one with other settings; OK when they are the same. */
+/* Makes the catalog. CONFLICT when there is one with other settings; OK when they are the
+ * same. */
 enum hf_status shelf_create(struct shelf *shelf, const struct compact_settings *settings,
                             struct hf_error *error);
 
-/* The slot of a catalog, the partition's own or one of its children: made when it is new to us. */
+/* The slot of a catalog, the partition's own or one of its children: made when it is new to
+ * us. */
 enum hf_status shelf_slot(struct shelf *shelf, struct view partition, struct slot **ret_slot,
                           struct hf_error *error);
 
@@ -54,14 +58,16 @@ typedef void slot_look(void *argument, const struct catalog *catalog,
 enum hf_status slot_show(struct slot *slot, slot_look *look, void *argument,
                          struct hf_error *error);
 
-/* Applies an operation. A deadline of zero: SHELF_PATIENCE from now. OK, the operation's refusal, UNSURE,
- * TIMEOUT or why the store cannot. op->error is set. After OK, or a refusal, what it answered holds. */
+/* Applies an operation. A deadline of zero: SHELF_PATIENCE from now. OK, the operation's
+ * refusal, UNSURE, TIMEOUT or why the store cannot. op->error is set. After OK, or a refusal,
+ * what it answered holds. */
 #define SHELF_PATIENCE SPAN_S(60)
 enum hf_status slot_apply(struct slot *slot, struct catalog_op *op, struct mono_time deadline);
 
-/* Calls `visit` for each catalog of the partition, parents before children; anything but OK ends the walk.
- * One that cannot be read (corrupt, missing) is visited too, with its slot, `catalog` NULL and the reason,
- * so that the rest goes on. The catalog lives for the call only, and visit must not ask the shelf. */
+/* Calls `visit` for each catalog of the partition, parents before children; anything but OK
+ * ends the walk. One that cannot be read (corrupt, missing) is visited too, with its slot,
+ * `catalog` NULL and the reason, so that the rest goes on. The catalog lives for the call
+ * only, and visit must not ask the shelf. */
 typedef enum hf_status shelf_visit(void *argument, struct slot *slot,
                                    const struct catalog *catalog,
                                    const struct evidence *evidence, const struct hf_error *why);
@@ -71,15 +77,16 @@ enum hf_status shelf_walk(struct shelf *shelf, shelf_visit *visit, void *argumen
 /* Splits a catalog that is full; OK also when somebody else has. */
 enum hf_status slot_split(struct slot *slot, struct hf_error *error);
 
-/* Adds chunks, each in the catalog that its time or key leads to; splits what is full on the way. All chunks of a
- * call must have their home in the catalog that they are added to: so ask shelf_home first, under which name to put them.
- * Chunks that were refused since a split came between are told in ret_moved (one flag each): they must be put
- * anew under another name, and their old key condemned. */
+/* Adds chunks, each in the catalog that its time or key leads to; splits what is full on the
+ * way. All chunks of a call must have their home in the catalog that they are added to: so ask
+ * shelf_home first, under which name to put them. Chunks that were refused since a split came
+ * between are told in ret_moved (one flag each): they must be put anew under another name, and
+ * their old key condemned. */
 enum hf_status shelf_home(struct shelf *shelf, struct view key_seed, int64_t min_ms,
                           char ret_partition[PARTITION_BYTES_MAX + 1], struct hf_error *error);
 
-/* A new key: data/<partition>/L<level>/<yyyy>/<mm>/<32 random digits>.<format>[.gz|.zst]; year and month of `ms`.
- * ret_drawn: when, on the boot-time clock. */
+/* A new key: data/<partition>/L<level>/<yyyy>/<mm>/<32 random digits>.<format>[.gz|.zst]; year
+ * and month of `ms`. ret_drawn: when, on the boot-time clock. */
 enum hf_status chunk_key_draw(struct env *env, struct view partition, unsigned level,
                               int64_t ms, const struct compact_settings *settings,
                               char ret_key[KEY_BYTES_MAX + 1], struct mono_time *ret_drawn,

@@ -1,12 +1,14 @@
-/* stamp.h: a moment as a document keeps it, and whether so much time has passed since for certain.
+/* stamp.h: a moment as a document keeps it, and whether so much time has passed since for
+ * certain.
  *
- * A stamp is the latest that the store's clock could be when it was made, and which clock that was.
- * Time is proven to have passed in one of two ways, as for leases: the earliest that the same clock can be
- * now is later than stamp + span + skew tolerance; or we have seen it stand there for span and the
- * drift of clocks, on our own boot-time clock. A stamp of another clock (a machine that was booted anew)
- * therefore needs somebody who watches. Who does not live that long may restamp it, so that the
- * time starts anew by a clock that the next one can read; so often and no more (STAMP_RESTAMPS_MAX), since
- * two machines that share a folder would do so for ever. Pure. */
+ * A stamp is the latest that the store's clock could be when it was made, and which clock that
+ * was. Time is proven to have passed in one of two ways, as for leases: the earliest that the
+ * same clock can be now is later than stamp + span + skew tolerance; or we have seen it stand
+ * there for span and the drift of clocks, on our own boot-time clock. A stamp of another clock
+ * (a machine that was booted anew) therefore needs somebody who watches. Who does not live
+ * that long may restamp it, so that the time starts anew by a clock that the next one can
+ * read; so often and no more (STAMP_RESTAMPS_MAX), since two machines that share a folder
+ * would do so for ever. Pure. */
 #ifndef COMPACT_STAMP_H
 #define COMPACT_STAMP_H
 
@@ -35,8 +37,8 @@ bool stamp_is_readable(struct stamp stamp, const struct evidence *evidence);
 bool stamp_passed(struct stamp stamp, struct mono_time seen, struct span span,
                   struct span skew_tolerance, const struct evidence *evidence);
 
-/* How long ago it was, at least: 0 when that cannot be told. For what is only an optimisation a stamp
- * of another clock was long ago: pass `unreadable` for that. */
+/* How long ago it was, at least: 0 when that cannot be told. For what is only an optimisation
+ * a stamp of another clock was long ago: pass `unreadable` for that. */
 struct span stamp_age(struct stamp stamp, struct span unreadable,
                       const struct evidence *evidence);
 

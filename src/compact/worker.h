@@ -1,5 +1,5 @@
-/* worker.h: a worker: plans, elects, and runs jobs beside each other; tends what is left. Any number of them, in any
- * number of processes, on any machines. */
+/* worker.h: a worker: plans, elects, and runs jobs beside each other; tends what is left. Any
+ * number of them, in any number of processes, on any machines. */
 #ifndef COMPACT_WORKER_H
 #define COMPACT_WORKER_H
 
@@ -63,16 +63,17 @@ struct worker_options {
 
 struct worker;
 
-/* Runs until done or stopped. OK when all that was to be done was done; else the first error that made it give up
- * (WORKER_ONCE and WORKER_DRAIN: groups that failed do not; totals tell of them). */
+/* Runs until done or stopped. OK when all that was to be done was done; else the first error
+ * that made it give up (WORKER_ONCE and WORKER_DRAIN: groups that failed do not; totals tell
+ * of them). */
 enum hf_status worker_new(struct shelf *shelf, struct forge *forge,
                           const struct worker_options *options, struct worker **ret_worker,
                           struct hf_error *error);
 enum hf_status worker_run(struct worker *worker, struct worker_totals *ret_totals,
                           struct hf_error *error);
 
-/* From any task, or a signal handler: jobs under way are cancelled in order, their leases given back, the roster left.
- */
+/* From any task, or a signal handler: jobs under way are cancelled in order, their leases
+ * given back, the roster left. */
 void worker_stop(struct worker *worker);
 void worker_free(struct worker *worker);
 

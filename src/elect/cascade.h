@@ -1,9 +1,9 @@
 /* cascade.h: which level log-like data is to be compacted into: a counter of base `base`, one
  * digit a level.
  *
- * counts[L] is how many entries were made at level L - 1 since the last compaction into L; L runs
- * from 1, counts[0] is not used. A level whose count, plus the one that the level below would add,
- * reaches the base is the target; the highest such level is taken at once. Pure.
+ * counts[L] is how many entries were made at level L - 1 since the last compaction into L; L
+ * runs from 1, counts[0] is not used. A level whose count, plus the one that the level below
+ * would add, reaches the base is the target; the highest such level is taken at once. Pure.
  * docs/design.md section 7. */
 #ifndef ELECT_CASCADE_H
 #define ELECT_CASCADE_H

@@ -1,9 +1,10 @@
 /* roster.h: the members of a group, each an object of its own: roster/<group>/<fingerprint>.
  *
- * A member writes its object again with every beat. A listing is the roster: who wrote within the
- * last ROSTER_BEATS_MISSED beats, as the store's modified times tell, compared with the newest of the
- * group, which all come from the store's side; no clock of ours is asked. Who leaves in order deletes its
- * object; what the dead leave behind is deleted by whoever finds it ROSTER_DEAD_BEATS beats old. */
+ * A member writes its object again with every beat. A listing is the roster: who wrote within
+ * the last ROSTER_BEATS_MISSED beats, as the store's modified times tell, compared with the
+ * newest of the group, which all come from the store's side; no clock of ours is asked. Who
+ * leaves in order deletes its object; what the dead leave behind is deleted by whoever finds
+ * it ROSTER_DEAD_BEATS beats old. */
 #ifndef ELECT_ROSTER_H
 #define ELECT_ROSTER_H
 
@@ -36,14 +37,14 @@ struct roster {
     size_t present_count;
 };
 
-/* Joins, with one put and one listing. An empty fingerprint: drawn, 32 hexadecimal digits. The group
- * and a given fingerprint are names (a-z 0-9 . _ -, one segment). */
+/* Joins, with one put and one listing. An empty fingerprint: drawn, 32 hexadecimal digits. The
+ * group and a given fingerprint are names (a-z 0-9 . _ -, one segment). */
 enum hf_status roster_join(struct roster *roster, struct store *store, struct view group,
                            struct view fingerprint, struct view label, struct span beat,
                            struct hf_error *error);
 
-/* Beats and lists again when it is time for it; cheap in between. A store that fails costs nothing
- * but a stale roster: the status is for who cares. */
+/* Beats and lists again when it is time for it; cheap in between. A store that fails costs
+ * nothing but a stale roster: the status is for who cares. */
 enum hf_status roster_keep(struct roster *roster, struct mono_time now, struct hf_error *error);
 
 /* Deletes our object, as well as that works, and frees. */

@@ -1,5 +1,5 @@
-/* survey.h: what is in one file of records: how many, how many that cannot be read, and their first and last time. One pass,
- * bounded memory. */
+/* survey.h: what is in one file of records: how many, how many that cannot be read, and their
+ * first and last time. One pass, bounded memory. */
 #ifndef MERGE_SURVEY_H
 #define MERGE_SURVEY_H
 
@@ -16,7 +16,8 @@ struct survey {
     uint64_t size;
 };
 
-/* `options` as for merge_files; only format, fields, header, memory and record_bytes_max are looked at. */
+/* `options` as for merge_files; only format, fields, header, memory and record_bytes_max are
+ * looked at. */
 enum hf_status merge_survey(struct env *env, const struct merge_options *options,
                             const char *path, struct survey *ret_survey,
                             struct hf_error *error);
