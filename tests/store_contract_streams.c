@@ -178,6 +178,28 @@ static void a_missing_object_streams_nothing(struct contract *c)
     EXPECT(c, size == 0);
 }
 
+static void a_lent_file_stays_what_it_was(struct contract *c)
+{
+    struct contract_key key;
+    uint32_t crc;
+    int fd = -1;
+    struct get_call get = { .key = contract_key(c, VIEW("lent"), &key) };
+    EXPECT(c, put_pattern(c, VIEW("lent"), 100001, 8, (struct condition){ 0 }, &crc, NULL) ==
+                  HF_OK);
+    enum hf_status status = store_lend_file(c->store, &get, &fd);
+    EXPECT(c, status == HF_OK || status == HF_UNSUPPORTED);
+    if (status != HF_OK)
+        return;
+    uint32_t other;
+    EXPECT(c, get.info.size == 100001);
+    EXPECT(c, put_pattern(c, VIEW("lent"), 70000, 9, (struct condition){ 0 }, &other, NULL) ==
+                  HF_OK);
+    EXPECT(c, crc_of_file(fd, 100001) == crc);
+    close(fd);
+    get = (struct get_call){ .key = contract_key(c, VIEW("nobody"), &key) };
+    EXPECT(c, store_lend_file(c->store, &get, &fd) == HF_NOT_FOUND);
+}
+
 static const struct contract_row rows[] = {
     { "a stream of any size comes back whole", streams_come_back_whole },
     { "a stream obeys conditions, and a refused one changes nothing", streams_obey_conditions },
@@ -186,6 +208,7 @@ static const struct contract_row rows[] = {
     { "a stream tells its progress and can be stopped",
       a_stream_tells_its_progress_and_can_be_stopped },
     { "a missing object streams nothing", a_missing_object_streams_nothing },
+    { "an object that is lent as a file stays what it was", a_lent_file_stays_what_it_was },
 };
 
 const struct contract_rows contract_streams = { rows, sizeof rows / sizeof rows[0] };

@@ -2,9 +2,62 @@
  * to end, make and keep files. */
 #include "merge/job.h"
 
+#include "base/parse.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
+
+/* ---- Its start ----------------------------------------------------------------------- */
+
+/* What the program itself takes of the memory setting. */
+#define PROGRAM_BYTES_MAX (8 * MIB)
+#define PROGRAM_SHARE     8
+
+static size_t record_bytes_max(const struct merge_options *options)
+{
+    if (options->record_bytes_max)
+        return options->record_bytes_max;
+    size_t quarter = options->memory_bytes / 4;
+    return quarter < MERGE_RECORD_DEFAULT ? quarter : MERGE_RECORD_DEFAULT;
+}
+
+enum hf_status job_check(const struct merge_options *options, struct hf_error *error)
+{
+    char text[SIZE_TEXT_MAX];
+    bool has_records = job_has_records(options->format);
+    bool has_fields = options->key.data || options->time.data;
+    if (options->memory_bytes < MERGE_MEMORY_MIN || options->memory_bytes > MERGE_MEMORY_MAX)
+        return error_set(error, HF_INVALID, "a merge needs 8 MiB to 16 GiB of memory, not %s",
+                         size_text(options->memory_bytes, text));
+    if (record_bytes_max(options) > options->memory_bytes / 4 ||
+        record_bytes_max(options) > MERGE_RECORD_MAX)
+        return error_set(error, HF_INVALID,
+                         "the longest record may be a quarter of the memory and 1 GiB, not %s",
+                         size_text(record_bytes_max(options), text));
+    if (has_records && !has_fields)
+        return error_set(error, HF_INVALID,
+                         "name the key field, for its order, the time field, or both, to keep "
+                         "the latest of each key");
+    if (!has_records && has_fields)
+        return error_set(error, HF_INVALID, "%s knows no fields, so no key and no time",
+                         merge_format_name(options->format));
+    return HF_OK;
+}
+
+void job_init(struct job *job, struct env *env, const struct merge_options *options)
+{
+    size_t program = options->memory_bytes / PROGRAM_SHARE;
+    *job = (struct job){
+        .env = env,
+        .options = options,
+        .record_bytes_max = record_bytes_max(options),
+        .budget = { .limit = options->memory_bytes -
+                             (program < PROGRAM_BYTES_MAX ? program : PROGRAM_BYTES_MAX) },
+    };
+}
+
+/* ---- Progress ------------------------------------------------------------------------ */
 
 /* Progress is told after so many bytes of the files, or, where few bytes hold much, so many
  * steps. */
@@ -40,8 +93,10 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
     enum hf_status status =
         sink_create(ret_sink, job->env, output ? job->output : job->options->reject_path,
                     output ? job->options->coding : MERGE_PLAIN, &job->budget, error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        ret_sink->intermediate = output && job->options->intermediate;
         job_tell_name(job, which, ret_sink->file.scratch);
+    }
     return status;
 }
 
@@ -60,6 +115,7 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
 {
     enum hf_status status = sink_end(output, error);
     job->result.bytes_out = output->size;
+    job->result.crc32c = output->crc32c;
     if (status == HF_OK && job->rejecting)
         status = sink_end(&job->rejects, error);
     if (status == HF_OK && job->rejecting)

@@ -3,7 +3,6 @@
 #include "merge/merge.h"
 
 #include "base/check.h"
-#include "base/parse.h"
 #include "merge/command.h"
 #include "merge/job.h"
 
@@ -13,10 +12,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* What the program itself takes of the memory setting. */
-#define PROGRAM_BYTES_MAX (8 * MIB)
-#define PROGRAM_SHARE     8
 
 /* ---- Names --------------------------------------------------------------------------- */
 
@@ -75,50 +70,21 @@ enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_codin
 
 /* ---- Before the work ----------------------------------------------------------------- */
 
-static bool has_records(enum merge_format format)
-{
-    return format != MERGE_CONCAT && format != MERGE_EXEC;
-}
-
-static size_t record_bytes_max(const struct merge_options *options)
-{
-    if (options->record_bytes_max)
-        return options->record_bytes_max;
-    size_t quarter = options->memory_bytes / 4;
-    return quarter < MERGE_RECORD_DEFAULT ? quarter : MERGE_RECORD_DEFAULT;
-}
-
 static enum hf_status check_options(const struct merge_options *options, size_t input_count,
                                     const char *output, struct hf_error *error)
 {
-    char text[SIZE_TEXT_MAX];
     if (input_count == 0 || input_count > MERGE_INPUTS_MAX)
         return error_set(error, HF_INVALID, "1 to %d inputs can be merged, not %zu",
                          MERGE_INPUTS_MAX, input_count);
     if (options->threads < 1 || options->threads > MERGE_THREADS_MAX)
         return error_set(error, HF_INVALID, "1 to %d threads can merge, not %zu",
                          MERGE_THREADS_MAX, options->threads);
-    if (options->memory_bytes < MERGE_MEMORY_MIN || options->memory_bytes > MERGE_MEMORY_MAX)
-        return error_set(error, HF_INVALID, "a merge needs 8 MiB to 16 GiB of memory, not %s",
-                         size_text(options->memory_bytes, text));
-    if (record_bytes_max(options) > options->memory_bytes / 4 ||
-        record_bytes_max(options) > MERGE_RECORD_MAX)
-        return error_set(error, HF_INVALID,
-                         "the longest record may be a quarter of the memory and 1 GiB, not %s",
-                         size_text(record_bytes_max(options), text));
-    check(!has_records(options->format) || options->reject_path);
+    check(!job_has_records(options->format) || options->reject_path);
     if (strlen(output) >= PATH_MAX)
         return error_set(error, HF_INVALID, "the output's path is too long");
-    if (has_records(options->format) && !options->key.data && !options->time.data)
-        return error_set(error, HF_INVALID,
-                         "name the key field, for its order, the time field, or both, to keep "
-                         "the latest of each key");
-    if (!has_records(options->format) && (options->key.data || options->time.data))
-        return error_set(error, HF_INVALID, "%s knows no fields, so no key and no time",
-                         merge_format_name(options->format));
     if (options->format == MERGE_EXEC && options->coding != MERGE_PLAIN)
         return error_set(error, HF_INVALID, "what a command writes is not compressed for it");
-    return HF_OK;
+    return job_check(options, error);
 }
 
 static enum hf_status stat_inputs(struct job *job, const char *const *inputs, size_t count,
@@ -209,7 +175,8 @@ static enum hf_status run_command(struct job *job, const char *const *inputs, si
         return status;
     struct stat info = { 0 };
     status = new_file_take(file, error);
-    if (status == HF_OK && (fsync(file->fd) != 0 || fstat(file->fd, &info) != 0))
+    bool durable = !job->options->intermediate;
+    if (status == HF_OK && ((durable && fsync(file->fd) != 0) || fstat(file->fd, &info) != 0))
         status = error_from_errno(error, errno, "sync its output");
     if (status != HF_OK)
         error_prefix(error, "the command ended well, but");
@@ -245,7 +212,7 @@ static enum hf_status run_job(struct job *job, const char *const *inputs, size_t
         return error_no_memory(error);
     enum hf_status status = stat_inputs(job, inputs, count, feeds, error);
     job->bytes_total = job->result.bytes_in;
-    if (status == HF_OK && has_records(job->options->format)) {
+    if (status == HF_OK && job_has_records(job->options->format)) {
         status = check_rejects(job, feeds, count, error);
         if (status == HF_OK)
             status = records_merge(job, feeds, count, error);
@@ -271,16 +238,10 @@ enum hf_status merge_files(struct env *env, const struct merge_options *options,
     enum hf_status status = check_options(options, input_count, output, error);
     if (status != HF_OK)
         return status;
-    size_t program = options->memory_bytes / PROGRAM_SHARE;
-    struct job job = {
-        .env = env,
-        .options = options,
-        .output = output,
-        .scratch_folder = options->scratch_folder,
-        .record_bytes_max = record_bytes_max(options),
-        .budget = { .limit = options->memory_bytes -
-                             (program < PROGRAM_BYTES_MAX ? program : PROGRAM_BYTES_MAX) },
-    };
+    struct job job;
+    job_init(&job, env, options);
+    job.output = output;
+    job.scratch_folder = options->scratch_folder;
     if (!job.scratch_folder)
         job.scratch_folder = folder_of(output, folder);
     status = run_job(&job, inputs, input_count, error);

@@ -91,6 +91,9 @@ struct merge_options {
     const char *reject_path; /* NULL: the output's name with ".rejects" behind it */
     const char
         *scratch_folder; /* where sorted runs wait, nameless; NULL: the output's folder */
+    /* The output is a step on the way to somewhere else: it is not synced, and its checksum is
+     * told. */
+    bool intermediate;
     struct merge_command command;
     struct merge_progress progress;
 };
@@ -122,6 +125,7 @@ struct merge_result {
     uint64_t bytes_out;     /* of the output, likewise */
     uint64_t bytes_spilled; /* written to scratch files on the way */
     size_t inputs_unsorted; /* that had to be sorted first */
+    uint32_t crc32c;        /* of an intermediate output that is not a command's */
     size_t reason_count;    /* the first few rejected rows, in words: */
     char reasons[MERGE_REASONS_MAX][HF_WHY_MAX];
 };

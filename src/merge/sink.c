@@ -2,6 +2,7 @@
 #include "merge/sink.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,9 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
         done += (size_t)size;
     }
     sink->size += bytes.size;
-    if (sink->file.path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
+    if (sink->intermediate)
+        sink->crc32c = crc32c(sink->crc32c, bytes);
+    else if (sink->file.path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
         /* A hint: what it says is of no matter. */
         (void)sync_file_range(sink->file.fd, (off_t)sink->synced,
                               (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
@@ -156,7 +159,8 @@ enum hf_status sink_status(const struct sink *sink, struct hf_error *error)
 
 enum hf_status sink_end(struct sink *sink, struct hf_error *error)
 {
-    if (flush_settled(sink, /* last */ true) && sink->file.path && fsync(sink->file.fd) != 0)
+    bool durable = sink->file.path && !sink->intermediate;
+    if (flush_settled(sink, /* last */ true) && durable && fsync(sink->file.fd) != 0)
         fail(sink, errno, "sync");
     return sink_status(sink, error);
 }

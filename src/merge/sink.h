@@ -24,6 +24,8 @@ struct sink {
     size_t record_size;
     uint64_t size;         /* of the file so far */
     uint64_t synced;       /* of that: on its way to the disk */
+    bool intermediate;     /* never synced, but checksummed */
+    uint32_t crc32c;       /* of an intermediate file so far */
     struct hf_error error; /* the first thing that went wrong; nothing is written after it */
 };
 
@@ -86,7 +88,8 @@ bool sink_add(struct sink *sink, struct view bytes);
 /* The first thing that went wrong, with the name of the file. */
 enum hf_status sink_status(const struct sink *sink, struct hf_error *error);
 
-/* Writes all that is settled; nothing may follow. A file that is to have a name is on disk then. */
+/* Writes all that is settled; nothing may follow. A file that is to have a name is on disk then,
+ * unless it is intermediate. */
 enum hf_status sink_end(struct sink *sink, struct hf_error *error);
 
 /* Gives a file that has ended its name (new_file_keep). */

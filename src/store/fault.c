@@ -262,6 +262,15 @@ static void fault_get_file(struct store *store, struct get_call *call, int fd,
         fault->inner->ops->get_file(fault->inner, call, fd, progress);
 }
 
+static void fault_lend_file(struct store *store, struct get_call *call, int *ret_fd)
+{
+    struct fault_store *fault = fault_of(store);
+    if (!fault->inner->ops->lend_file)
+        error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
+    else if (passes(meet_fate(fault, /* is_write */ false), &call->error))
+        fault->inner->ops->lend_file(fault->inner, call, ret_fd);
+}
+
 /* A stream that is lost is not late: its file belongs to the caller. */
 static void fault_put_file(struct store *store, struct put_call *call, int fd,
                            const struct progress *progress)
@@ -327,6 +336,7 @@ static const struct store_ops fault_ops = {
     .list = fault_list,
     .get_file = fault_get_file,
     .put_file = fault_put_file,
+    .lend_file = fault_lend_file,
     .inspect = fault_inspect,
     .learn = fault_learn,
     .listens = fault_listens,

@@ -143,6 +143,25 @@ static void observed_get_file(struct store *store, struct get_call *call, int fd
     tell(observed, &seen);
 }
 
+/* A file that is lent counts as one that was read. */
+static void observed_lend_file(struct store *store, struct get_call *call, int *ret_fd)
+{
+    struct observed_store *observed = observed_of(store);
+    struct mono_time start = env_now(store->env);
+    if (!observed->inner->ops->lend_file) {
+        error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
+        return;
+    }
+    observed->inner->ops->lend_file(observed->inner, call, ret_fd);
+    if (call->error.status == HF_UNSUPPORTED)
+        return;
+    struct observation seen = observation_of_get(call);
+    seen.kind = CALL_GET_FILE;
+    seen.took = since(store, start);
+    seen.first_of_batch = true;
+    tell(observed, &seen);
+}
+
 static void observed_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress)
 {
@@ -267,6 +286,7 @@ static const struct store_ops observed_ops = {
     .list = observed_list,
     .get_file = observed_get_file,
     .put_file = observed_put_file,
+    .lend_file = observed_lend_file,
     .inspect = observed_inspect,
     .learn = observed_learn,
     .change = observed_change,

@@ -191,6 +191,17 @@ enum hf_status store_put_file(struct store *store, struct put_call *call, int fd
     return call->error.status;
 }
 
+enum hf_status store_lend_file(struct store *store, struct get_call *call, int *ret_fd)
+{
+    if (!get_is_good(call))
+        return call->error.status;
+    if (!store->ops->lend_file || call->offset != 0 || call->length != 0)
+        return error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
+    store->ops->lend_file(store, call, ret_fd);
+    check(call->error.status != HF_OK || call->info.etag.size > 0);
+    return call->error.status;
+}
+
 enum hf_status store_change(struct store *store, struct change_call *call)
 {
     call->wrote = false;

@@ -224,6 +224,8 @@ struct store_ops {
                      const struct progress *progress);
     void (*put_file)(struct store *store, struct put_call *call, int fd,
                      const struct progress *progress);
+    /* May be NULL: as store_lend_file. */
+    void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
     /* May be NULL: notes what only the back end itself can see of its surroundings. */
     void (*inspect)(struct store *store, struct probe_report *report);
     /* May be NULL: takes what an earlier probe found, so as not to find it out again. */
@@ -275,6 +277,11 @@ enum hf_status store_get_file(struct store *store, struct get_call *call, int fd
                               const struct progress *progress);
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress);
+
+/* Opens the whole object itself to read from, where it is a file of this machine: no byte is copied. The
+ * file stays what it is while it is open, unless somebody changes it by hand; the caller closes
+ * it. UNSUPPORTED where the object is no file: then get_file. */
+enum hf_status store_lend_file(struct store *store, struct get_call *call, int *ret_fd);
 
 /* ---- Waiting for others to write ----------------------------------------------------- */
 

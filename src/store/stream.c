@@ -57,6 +57,26 @@ enum hf_status file_set_size(int fd, uint64_t size, struct hf_error *error)
     return HF_OK;
 }
 
+static enum hf_status copy_piece(int from, uint64_t at, char *piece, size_t size, int to,
+                                 uint64_t to_at, uint64_t end, struct hf_error *error)
+{
+    size_t got = 0;
+    enum hf_status status = file_read_at(from, piece, size, at, &got, error);
+    if (status == HF_OK && got < size)
+        status = error_set(error, HF_CORRUPT, "the file ends at byte %" PRIu64 " of %" PRIu64,
+                           at + got, end);
+    return status == HF_OK ? file_write_at(to, (struct view){ piece, got }, to_at, error)
+                           : status;
+}
+
+/* Within the kernel, where both files allow that: how much of it. */
+static uint64_t copy_inside(int from, uint64_t at, uint64_t size, int to, uint64_t to_at)
+{
+    loff_t in = (loff_t)at, out = (loff_t)to_at;
+    ssize_t done = copy_file_range(from, &in, to, &out, (size_t)size, 0);
+    return done > 0 ? (uint64_t)done : 0;
+}
+
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
                          const struct progress *progress, struct hf_error *error)
 {
@@ -64,18 +84,17 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
     if (!piece)
         return error_no_memory(error);
     enum hf_status status = HF_OK;
-    uint64_t done = 0;
-    while (status == HF_OK && done < length) {
-        size_t wanted = length - done < STREAM_PIECE ? (size_t)(length - done) : STREAM_PIECE;
-        size_t got = 0;
-        status = file_read_at(from, piece, wanted, offset + done, &got, error);
-        if (status == HF_OK && got < wanted)
-            status =
-                error_set(error, HF_CORRUPT, "the file ends at byte %" PRIu64 " of %" PRIu64,
-                          offset + done + got, offset + length);
-        if (status == HF_OK)
-            status = file_write_at(to, (struct view){ piece, got }, done, error);
-        done += got;
+    bool inside = true;
+    for (uint64_t done = 0; status == HF_OK && done < length;) {
+        uint64_t size = length - done < STREAM_PIECE ? length - done : STREAM_PIECE;
+        uint64_t copied = inside ? copy_inside(from, offset + done, size, to, done) : 0;
+        inside = copied > 0;
+        if (!inside) {
+            status = copy_piece(from, offset + done, piece, (size_t)size, to, done,
+                                offset + length, error);
+            copied = size;
+        }
+        done += copied;
         if (status == HF_OK && !progress_step(progress, done, length, error))
             status = HF_CANCELLED;
     }

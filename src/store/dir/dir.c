@@ -32,11 +32,13 @@ enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int 
     return status;
 }
 
-/* Where the bytes of a get go: the body of the call, or a file. */
+/* Where the bytes of a get go: the body of the call, or a file; or nowhere, since the object's own
+ * file is asked for. */
 struct sink {
     int fd;     /* -1: the body */
     off_t size; /* of the file, before */
     const struct progress *progress;
+    int *lent; /* NULL: it is not */
 };
 
 static enum hf_status read_into_body(int fd, struct get_call *call, uint64_t length)
@@ -68,6 +70,11 @@ static enum hf_status read_object(int fd, struct get_call *call, const struct si
     if (dir_file_info(fd, &info, &st, &call->error) != HF_OK ||
         get_judge(call, &info, &length) != HF_OK)
         return call->error.status;
+    if (sink->lent) {
+        *sink->lent = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        return *sink->lent >= 0 ? HF_OK
+                                : error_from_errno(&call->error, errno, "open the object");
+    }
     enum hf_status status = sink->fd < 0 ? read_into_body(fd, call, length)
                                          : file_copy(fd, call->offset, length, sink->fd,
                                                      sink->progress, &call->error);
@@ -123,6 +130,12 @@ static void dir_get_file(struct store *store, struct get_call *call, int fd,
         return;
     }
     const struct sink sink = { .fd = fd, .size = st.st_size, .progress = progress };
+    get_one(dir_of(store), call, &sink);
+}
+
+static void dir_lend_file(struct store *store, struct get_call *call, int *ret_fd)
+{
+    const struct sink sink = { .fd = -1, .lent = ret_fd };
     get_one(dir_of(store), call, &sink);
 }
 
@@ -213,6 +226,7 @@ static const struct store_ops dir_ops = {
     .list = dir_list,
     .get_file = dir_get_file,
     .put_file = dir_put_file,
+    .lend_file = dir_lend_file,
     .listens = dir_listens,
     .listen = dir_listen,
     .ring = dir_ring,

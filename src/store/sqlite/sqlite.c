@@ -250,6 +250,32 @@ static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
     buffer_release(&small);
 }
 
+/* Small objects are rows, and no files. */
+static void sqlite_lend_file(struct store *store, struct get_call *call, int *ret_fd)
+{
+    struct sqlite_store *sqlite = sqlite_of(store);
+    struct sqlite_connection reader;
+    struct mono_time deadline = deadline_of(sqlite, call->deadline);
+    if (is_forked(sqlite, &call->error) ||
+        reader_take(sqlite, deadline, &reader, &call->error) != HF_OK)
+        return;
+    struct buffer small = BUFFER_INIT(SQLITE_INLINE_MAX);
+    struct buffer *asked = call->body;
+    uint64_t length;
+    int fd;
+    call->body = &small;
+    enum hf_status status = find(sqlite, &reader, call, &fd, &length);
+    call->body = asked;
+    reader_give_back(sqlite, &reader);
+    buffer_release(&small);
+    if (status == HF_OK && fd < 0)
+        error_set(&call->error, HF_UNSUPPORTED, "the object is too small to be a file");
+    else if (status == HF_OK && check_size(call, fd) == HF_OK)
+        *ret_fd = fd;
+    else if (status == HF_OK)
+        close(fd);
+}
+
 /* ---- Listing ------------------------------------------------------------------------- */
 
 static bool is_next(const struct list_cursor *cursor, struct view key)
@@ -594,6 +620,7 @@ static const struct store_ops sqlite_ops = {
     .list = sqlite_list,
     .get_file = sqlite_get_file,
     .put_file = sqlite_put_file,
+    .lend_file = sqlite_lend_file,
     .change = sqlite_change,
     .listens = sqlite_listens,
     .listen = sqlite_listen,
