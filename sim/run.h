@@ -64,8 +64,10 @@ struct workload {
 /* For workloads: an operation has been started that really asks for something. */
 void run_count_operation(struct run *run);
 
+extern const struct workload workload_compact;
 extern const struct workload workload_counter;
 extern const struct workload workload_doc;
+extern const struct workload workload_elect;
 extern const struct workload workload_epochs;
 extern const struct workload workload_locks;
 extern const struct workload workload_race;

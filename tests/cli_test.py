@@ -744,6 +744,17 @@ def hold_deploy(s):
     s.run("write", "state.csv", "report.csv")
 
 
+def make_chunks(s):
+    """A partition with chunks that are due, and some that were merged."""
+    s.run("compact", "create", "-q", "--format", "usv", "--key", "1", "--time", "3")
+    for force in (["--force"], []):
+        s.run("compact", "ingest", "-q", "part-1.usv", "part-2.usv")
+        s.run("compact", "run", "-q", *force)
+    rows = s.lines("compact", "ls", "--all")
+    for name, state in (("CHUNK", "live"), ("TOMBSTONE", "tombstone")):
+        s.env[name] = [row["key"] for row in rows if row["state"] == state][0]
+
+
 EXAMPLE_FILES = {
     "report.csv": b"day,visits\nmonday,17\n",
     "older.csv": b"day,visits\nfriday,12\nsunday,9\n",
@@ -762,6 +773,10 @@ def _(s):
     for name, examples in shown:
         true(examples, f"{name} has examples")
         fresh = Scratch(None)
+        for file, data in EXAMPLE_FILES.items():
+            fresh.write(file, data)
+        if name.startswith("compact "):
+            make_chunks(fresh)
         for example in examples:
             for file, data in EXAMPLE_FILES.items():
                 fresh.write(file, data)

@@ -20,6 +20,9 @@
 /* Damaged documents, kept aside under their key and a random name. */
 #define LAYOUT_KEPT_FOLDER ".holdfast/kept/"
 
+/* Rows that a merge could not read: LAYOUT_KEPT_FOLDER <key of its output> LAYOUT_REJECTS. */
+#define LAYOUT_REJECTS ".rejects"
+
 /* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, <ns>/paths.json; of
  * chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json by the
  * partition that the chunk's key names. */
@@ -55,8 +58,8 @@
 #define PARTITION_BYTES_MAX 64
 bool layout_partition_valid(struct view partition);
 
-/* The partition that a chunk belongs to for ever, by its key: of data/<partition>/L<digits>/...; the
- * default one for all other keys. */
+/* The partition that a chunk belongs to for ever, by its key: of data/<partition>/L<digits>/...;
+ * the default one for all other keys. */
 struct view layout_home(struct view chunk_key);
 
 /* The key of a document of a partition: LAYOUT_CATALOG and so on. False when it is too long. */

@@ -96,7 +96,7 @@
     /* Election. */                                                                            \
     ROW(DUE_IN_THE_DOCUMENT, "elect", "counts the steps from when it looked first")            \
     ROW(LADDER_WAITS, "elect", "starts at once, whatever its rank")                            \
-    ROW(TIES_BY_FINGERPRINT, "elect", "ranks by the order of the listing")                     \
+    ROW(TIES_BY_FINGERPRINT, "elect", "of equal scores everybody leads")                       \
     ROW(ABSENT_ARE_LEFT_OUT, "elect", "ranks members that have not been heard of for long")    \
     ROW(CASCADE_CARRIES, "elect", "a completed level adds nothing to the next")                \
     ROW(GUARD_BEFORE_WORK, "elect", "does not look again just before work starts")             \

@@ -52,14 +52,15 @@ struct argument_spec {
 /* A line that works as it stands in a folder with the files `report.csv` and `older.csv` and two
  * each of `events-*.ndjson` and `part-*.usv`, on a store with objects `reports/today.csv` and
  * `reports/old.csv` ($ETAG is that of the first), and under the lock `deploy`, which is held
- * ($HOLDFAST_LEASE), a fenced one, `state.csv`. A test runs them all. */
+ * ($HOLDFAST_LEASE), a fenced one, `state.csv`; for those about compaction also a partition with
+ * chunks ($CHUNK is one) and some that were merged ($TOMBSTONE). A test runs them all. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
 };
 
 #define ARGUMENTS_MAX 4
-#define OPTIONS_MAX   16
+#define OPTIONS_MAX   24
 #define DETAILS_MAX   8
 #define EXAMPLES_MAX  6
 
@@ -104,6 +105,8 @@ extern const struct command store_commands[];
 extern const struct command run_commands[];
 extern const struct command lock_commands[];
 extern const struct command merge_commands[];
+extern const struct command elect_commands[];
+extern const struct command compact_commands[];
 
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);

@@ -7,6 +7,8 @@ const struct command_group command_groups[] = {
     { "Locks by hand", lock_commands },
     { "Objects", store_commands },
     { "Merging", merge_commands },
+    { "Compaction", compact_commands },
+    { "Election", elect_commands },
     { "About holdfast", basic_commands },
     { NULL, NULL },
 };

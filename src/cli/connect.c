@@ -21,6 +21,6 @@ enum hf_status cli_connect(struct cli *cli, struct hf_client_options options,
     char name[HOLDER_BYTES_MAX + 1];
     if (!options.holder)
         options.holder = own_name(name, sizeof name);
-    enum hf_status status = cli_open_store(cli);
+    enum hf_status status = cli->store ? HF_OK : cli_open_store(cli);
     return status == HF_OK ? client_new(cli->store, &options, ret_client, &cli->error) : status;
 }

@@ -44,6 +44,10 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
  * others the error says by whom. */
 enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock);
 
+/* Prints the lease of a lock that is held, and leaves it to whoever reads our output: they are
+ * the only ones who will know of it, so when this fails it has to be given back. */
+enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock);
+
 /* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
 void append_blocker(struct buffer *to, struct hf_lock *lock);
 

@@ -214,9 +214,7 @@ static void tell_json(struct cli *cli, struct hf_lock *lock, const char *text)
     output_json(&cli->out, object);
 }
 
-/* Whoever reads our output is the only one who will know of the lease: when they cannot, it is
- * given back. */
-static enum hf_status hand_over(struct cli *cli, struct hf_lock *lock)
+enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock)
 {
     char text[HF_LEASE_TEXT_MAX];
     enum hf_status status = hf_lock_text(lock, text, &cli->error);
@@ -241,7 +239,7 @@ static enum hf_status acquire_with(struct cli *cli, struct hf_client *client,
         return status;
     status = lock_acquire(cli, lock);
     if (status == HF_OK)
-        status = hand_over(cli, lock);
+        status = lease_hand_over(cli, lock);
     if (status == HF_OK)
         hf_lock_detach(lock);
     else

@@ -69,6 +69,9 @@ struct chunk {
     unsigned tries;         /* leases for it that ended without success */
     struct view quarantine; /* why it is left alone; empty: it is not */
     struct view raw;        /* the JSON object as it stands, unknown members included */
+    struct view unknown;    /* those alone: ,"name":value,... */
+    uint64_t serial;        /* of the catalog's index; */
+    bool leaving;           /* its own, while it is changed */
 };
 
 /* Those that one swap made tombstones. */
@@ -76,10 +79,15 @@ struct grave {
     struct view into; /* the key that they were merged into; empty: retired or undone */
     struct stamp since;
     struct mono_time seen; /* on our boot-time clock: since when it stands there like this */
+    bool unwritten;        /* it is not known yet to stand there: nothing was seen */
+    bool undone;           /* what an undelete took back: its sources are live again, or were */
     struct chunk *chunks;
     size_t count;
     unsigned restamps;
     struct view raw; /* empty when it has to be encoded */
+    struct view unknown;
+    uint64_t serial;
+    bool leaving;
 };
 
 enum deleting_how {
@@ -93,10 +101,14 @@ struct removal {
     bool done; /* all its objects were deleted once; they are again when it is dropped */
     struct stamp since;
     struct mono_time seen;
+    bool unwritten;
     struct view *keys;
     size_t count;
     unsigned restamps;
     struct view raw;
+    struct view unknown;
+    uint64_t serial;
+    bool leaving;
 };
 
 struct writer {
@@ -154,6 +166,20 @@ enum hf_status catalog_decode(struct view text, struct mono_time arrived,
 
 /* False when it does not fit or without memory. */
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text);
+
+/* For doc_type.written: what was applied is known to stand in the store since now at the latest,
+ * and is seen from now on. Nothing is proven by watching (stamp.h) before that. */
+void catalog_written(struct catalog *catalog, struct mono_time now);
+
+/* For a split: takes over a live entry of the parent as it stands, into a catalog that nobody
+ * knows yet. UNAVAILABLE without memory. */
+enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
+                             struct hf_error *error);
+
+/* Then what does not go by entries, once all were adopted: watermarks of writers, unknown members
+ * of the settings and `due` are the parent's; counts[L] is the live entries of level L - 1. */
+enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,
+                               struct hf_error *error);
 
 /* Aborts when an invariant does not hold. */
 void catalog_check(const struct catalog *catalog);
@@ -229,7 +255,8 @@ struct catalog_op {
     struct view culprit;
     struct view reason; /* of a failure or a quarantine, for people */
     int64_t cutoff_ms;  /* retire */
-    size_t most;        /* retire, tend: move at most so many keys; 0: no bound */
+    size_t most; /* retire, tend: move at most so many keys; 0: no bound. A grave is moved
+                  * whole, the first one also when it is larger */
     const struct view
         *done; /* tend: one key each of removals whose objects were deleted, by us, since
                                 they were there */
@@ -244,32 +271,32 @@ struct catalog_op {
 
     /* Answered. */
     bool changed;
-    bool already;                  /* add, commit: it had happened before */
+    bool already;                  /* add, commit, undelete, split: it had happened before */
     bool full;                     /* add: refused with UNAVAILABLE since it must split */
     enum condemned *ret_condemned; /* one for each key; may be NULL */
     size_t moved;                  /* retire, tend, undelete: so many keys were moved */
     struct hf_error error;
 };
 
-/* Applies one operation at the time that the evidence tells. OK, or a refusal:
- *   add         UNAVAILABLE full: split, then ask its children. CONFLICT some key is
- *       condemned, or dead:
- *               it must be put anew under another name. EXPIRED the names were
- *               drawn more than D/2 ago.
- *               MISMATCH it has children: ask the right one
- *   commit      CONFLICT some source is not live any more, or the target is condemned:
- *       condemn it.
- *               EXPIRED as above. OK with `already` if it happened, whatever
- *               became of it since
- *   condemn     always OK; ret_condemned tells
- *   undelete    NOT_FOUND no tombstone. CONFLICT what it was merged into is not live any
- *       more, or others
- *               of that merge are gone already: it cannot be undone. All that
- *               was merged with it comes
- *               back, and what it was merged into becomes a tombstone
+/* Applies one operation at the time that the evidence tells. OK, or a refusal, which leaves the
+ * catalog as it was:
+ *   add         UNAVAILABLE full: split, then ask its children. CONFLICT some key is condemned:
+ *               it must be put anew under another name. EXPIRED the names were drawn more than
+ *               D/2 ago. MISMATCH it has children: ask the right one. OK with `already` if all
+ *               of them were added, whatever became of them since
+ *   commit      CONFLICT some source is not live any more, or the target is condemned: condemn
+ *               it. EXPIRED as above. OK with `already` if it happened, whatever became of it
+ *   condemn     OK; ret_condemned tells. UNAVAILABLE only when there are twice as many dead as
+ *               there may be
+ *   undelete    NOT_FOUND no tombstone. CONFLICT what it was merged into is not live any more,
+ *               or it was split: it cannot be undone. OK with `already` if it is live. All that
+ *               was merged with it comes back, and what it was merged into becomes a tombstone,
+ *               for good; of what was retired only the one that is asked for comes back
  *   quarantine  NOT_FOUND not live
- *   split       CONFLICT the live entries changed. MISMATCH it has children already
- *   INVALID     keys of another home, a level or text out of bounds
+ *   split       CONFLICT the live entries changed. MISMATCH it has other children. EXPIRED as
+ *               above
+ *   set         INVALID it changes what chunks are made of, and there are some
+ *   INVALID     keys of another home or twice, a level or text out of bounds
  *   UNAVAILABLE out of memory: `error` says so */
 enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
                              const struct evidence *evidence);

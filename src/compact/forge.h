@@ -20,8 +20,8 @@ struct forge_order {
     const struct compact_settings *settings;
     const struct forge_source *sources;
     size_t source_count;
-    struct view
-        output; /* put with *absent*; a put without answer is tried again: the name is ours */
+    /* Put with *absent*; a put without answer is tried again: the name is ours. */
+    struct view output;
     size_t memory_bytes;
     /* Asked now and then, and before the output is put: false stops it with CANCELLED. `done` of
      * `total` bytes of the sources, each counted once when it is fetched and once when it is
@@ -39,19 +39,17 @@ struct forge_product {
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
     uint64_t bytes_read;
     bool put_sent; /* the output may be there, whatever the status */
-    size_t
-        culprit; /* a source that is certainly damaged, missing or unreadable, or FORGE_NOBODY */
-    bool
-        group_fault; /* else: whether the failure may lie in the data (a merge that fails, a command that fails or
-                       * lies), not in this machine or the store */
+    /* A source that is certainly damaged, missing or unreadable, or FORGE_NOBODY. */
+    size_t culprit;
+    /* Else: whether the failure may lie in the data (a merge that fails, a command that fails or
+     * lies), not in this machine or the store. */
+    bool group_fault;
     char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
 };
 
-/* OK           the output is there, durable, and the rows add up: rows_in = rows_out +
- * superseded + rejected, and
- *                rows_in is what the catalog says
- *   CORRUPT      a source is not what the catalog says: wrong size, checksum or rows
- *       (culprit)
+/*   OK           the output is there, durable, and the rows add up: rows_in = rows_out +
+ *                superseded + rejected, and rows_in is what the catalog says
+ *   CORRUPT      a source is not what the catalog says: size, checksum or rows (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller looks whether it is still live
  *   CANCELLED    go_on said so
  *   UNSURE       the output may or may not be there

@@ -21,7 +21,7 @@
     ROW(FOREIGN, "foreign", "an object under data/ whose name is not one of ours")            \
     ROW(LINGERING, "lingering", "an object that was deleted and is there all the same")       \
     ROW(BAD_CATALOG, "bad-catalog", "a catalog that cannot be read")                          \
-    ROW(MISSING_CATALOG, "missing-catalog", "a catalog that a parent names and is not there") \
+    ROW(MISSING_CATALOG, "missing-catalog", "a catalog that another names and is not there")  \
     ROW(STRAY_CATALOG, "stray-catalog", "a catalog of a split that came to nothing")          \
     ROW(TWICE, "twice", "a key that two catalogs have")                                       \
     ROW(WRONG_HOME, "wrong-home", "a key in a catalog that it cannot belong to")              \
@@ -35,20 +35,23 @@ enum fsck_kind { FSCK_KIND_TABLE(FSCK_KIND_ENUM_) FSCK_KIND_COUNT };
 const char *fsck_kind_name(enum fsck_kind kind);
 const char *fsck_kind_about(enum fsck_kind kind);
 
+/* Its texts live for the call of `tell` only. */
 struct fsck_finding {
     enum fsck_kind kind;
-    struct view key;
+    struct view key; /* of the object, or of the document */
     struct view partition;
     const char *why;
     bool repaired;
-    const char *repair; /* what was done, or could be; "" for nothing */
+    const char *repair; /* what was done, or what can be, to end a sentence: "can be deleted" */
 };
 
 struct fsck_options {
     bool repair;
     bool shallow; /* do not read the objects: names and sizes only */
-    struct span
-        age; /* unreferenced objects that are younger are left: somebody may be about to add them; zero: an hour */
+    /* Unreferenced objects that are younger are left: somebody may be about to add them; zero: an
+     * hour. */
+    struct span age;
+    const char *scratch; /* a folder for one object at a time; NULL: /tmp */
     void (*tell)(void *argument, const struct fsck_finding *finding);
     bool (*go_on)(void *argument, uint64_t chunks_done, uint64_t chunks_total,
                   uint64_t bytes_done);
@@ -63,8 +66,15 @@ struct fsck_report {
     uint64_t young; /* unreferenced objects that are too young to be told */
 };
 
+/* All that the catalogs know is held at once, some 150 bytes a key. A larger bucket is refused
+ * (UNAVAILABLE): look through its partitions one by one. */
+#define FSCK_NAMES_MAX    1000000
+#define FSCK_CATALOGS_MAX 65536
+
 /* One partition with its children, or with an empty name all of the bucket. OK when it came to
- * its end, whatever it found. */
+ * its end, whatever it found; NOT_FOUND when the partition that was named has no catalog;
+ * CANCELLED when go_on said so; else why the store cannot. Others may work meanwhile: what is
+ * told was looked at again, and was still so. */
 enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
                         const struct fsck_options *options, struct fsck_report *ret_report,
                         struct hf_error *error);

@@ -46,8 +46,8 @@ struct job_report {
     char output[KEY_BYTES_MAX + 1];
     uint64_t bytes_merged; /* read from the store, in vain or not */
     enum blame blame;
-    uint64_t
-        took_over; /* outputs of leases that had died on these chunks and were settled on the way */
+    /* Outputs of leases that had died on these chunks and were settled on the way. */
+    uint64_t took_over;
     struct span took;
 };
 

@@ -4,18 +4,26 @@
  * Levels: chunks of level 0 are grouped by the hour of their data (and by home, since the
  * leases of a group live in one table), in the order in which they came: level0_count of them
  * make a group; what is left of an hour, if two or more, does once the hour is over, which is
- * when there is data of an hour that begins an hour after its end. Groups that came together
+ * when there is data of an hour that begins an hour after its end. A chunk that is left alone in
+ * its hour is grouped with others like it, level0_count of them, whatever their hours: else a
+ * partition with one chunk an hour would never be compacted. Groups that came together
  * stay together whatever is added later, so that nobody waits anew. Chunks of a higher level
  * are grouped, in the order in which they came, until they come to the size of their level; a
  * chunk that has that size alone is left where it is. Groups are of two or more and up to
  * group_max. The output is of the next level.
  *
  * Cascade: everything below the target (elect/cascade.h), as one group of up to group_max,
- * oldest first; less than all when quarantined or leased chunks are in the way.
+ * oldest first; less than all when quarantined or leased chunks, or some of another home, are in
+ * the way. While chunks are leased, what came since waits until it is cascade_base chunks itself:
+ * else a long merge would be followed by many small ones to its high level.
  *
  * Chunks that were tried in vain are grouped among their like, by number of tries, and in
- * smaller groups: level0_count or group_max halved for each try, two at least. So what kills
- * its workers is found by halves before it is quarantined, and the innocent get away. */
+ * smaller groups: level0_count or group_max halved for each try, two at least; by cascade no more
+ * than half of them either. So what kills its workers is found by halves before it is quarantined,
+ * and the innocent get away.
+ *
+ * Forced: the same, with no threshold: what is left of a class, if two or more, is a group too. By
+ * cascade each goes to the level above its highest. */
 #ifndef COMPACT_PLAN_H
 #define COMPACT_PLAN_H
 

@@ -53,6 +53,10 @@ bool compact_settings_encode(const struct compact_settings *settings, struct buf
 bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
                              struct compact_settings *ret_settings);
 
+/* Whether a member of this name is one of ours; and whether two are the same. */
+bool compact_settings_knows(struct view name);
+bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b);
+
 const char *compact_policy_name(enum compact_policy policy);
 enum hf_status compact_policy_parse(struct view text, enum compact_policy *ret_policy,
                                     struct hf_error *error);

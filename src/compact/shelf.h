@@ -18,12 +18,20 @@
 #define SHELF_DEPTH_MAX    16
 #define SHELF_SPLIT_TRIES  16
 
+/* Where a catalog sends new chunks. Once it has children it always will. */
+struct slot_route {
+    bool known; /* we have seen the catalog */
+    size_t child_count;
+    enum split_by split_by;
+    char children[CATALOG_CHILDREN][PARTITION_BYTES_MAX + 1];
+};
+
 /* One catalog as we know it. */
 struct slot {
     struct shelf *shelf;
     struct doc *doc;
     char partition[PARTITION_BYTES_MAX + 1];
-    struct slot *next; /* of the shelf */
+    struct slot_route route; /* as last seen; guarded by the shelf's mutex */
 };
 
 /* One partition with its children. Its calls are for any task. */
@@ -32,8 +40,9 @@ struct shelf {
     struct store *store;
     struct hf_client *client; /* for leases and pins; its clock is ours */
     char partition[PARTITION_BYTES_MAX + 1];
-    struct env_mutex mutex; /* guards `slots` */
-    struct slot *slots;
+    struct env_mutex mutex; /* guards what follows */
+    struct map slots;       /* of struct slot, by partition */
+    struct doc *jobs;       /* jobs.h; NULL until it is used */
 };
 
 /* Asks nothing of the store. */
@@ -59,29 +68,33 @@ enum hf_status slot_show(struct slot *slot, slot_look *look, void *argument,
                          struct hf_error *error);
 
 /* Applies an operation. A deadline of zero: SHELF_PATIENCE from now. OK, the operation's
- * refusal, UNSURE, TIMEOUT or why the store cannot. op->error is set. After OK, or a refusal,
- * what it answered holds. */
+ * refusal, NOT_FOUND where there is no catalog, UNSURE, TIMEOUT or why the store cannot. CORRUPT
+ * names the object, which is left as it is. op->error is set. After OK, or a refusal, what it
+ * answered holds. */
 #define SHELF_PATIENCE SPAN_S(60)
 enum hf_status slot_apply(struct slot *slot, struct catalog_op *op, struct mono_time deadline);
 
 /* Calls `visit` for each catalog of the partition, parents before children; anything but OK
- * ends the walk. One that cannot be read (corrupt, missing) is visited too, with its slot,
- * `catalog` NULL and the reason, so that the rest goes on. The catalog lives for the call
- * only, and visit must not ask the shelf. */
+ * ends the walk, and is what it returns. One that cannot be read (corrupt, of a later version,
+ * a child that is missing) is visited too, with its slot, `catalog` NULL and the reason, so that
+ * the rest goes on; a store that does not answer ends it. NOT_FOUND when there is no catalog at
+ * all. The catalog lives for the call only, and visit must not ask the shelf. One conditional
+ * get for each catalog, one after the other. */
 typedef enum hf_status shelf_visit(void *argument, struct slot *slot,
                                    const struct catalog *catalog,
                                    const struct evidence *evidence, const struct hf_error *why);
 enum hf_status shelf_walk(struct shelf *shelf, shelf_visit *visit, void *argument,
                           struct hf_error *error);
 
-/* Splits a catalog that is full; OK also when somebody else has. */
+/* Splits a catalog, full or not; OK also when somebody else has. UNSURE: the swap of the parent
+ * may still land; ask again. UNAVAILABLE: it is as it was. */
 enum hf_status slot_split(struct slot *slot, struct hf_error *error);
 
-/* Adds chunks, each in the catalog that its time or key leads to; splits what is full on the
- * way. All chunks of a call must have their home in the catalog that they are added to: so ask
- * shelf_home first, under which name to put them. Chunks that were refused since a split came
- * between are told in ret_moved (one flag each): they must be put anew under another name, and
- * their old key condemned. */
+/* The catalog that a new chunk of this time belongs to, so that it can be named after it; where
+ * one hour has too much for one catalog, the seed (any bytes) spreads them. By what we last saw
+ * of the tree: when somebody has split that catalog since, adding to it is refused with
+ * MISMATCH, and from then on this answers with a child. The chunk must then be put anew under
+ * another name, and its old key condemned. */
 enum hf_status shelf_home(struct shelf *shelf, struct view key_seed, int64_t min_ms,
                           char ret_partition[PARTITION_BYTES_MAX + 1], struct hf_error *error);
 

@@ -18,9 +18,9 @@ enum worker_mode {
 /* What happens, told as it does, by any task of the worker, one at a time. */
 enum worker_event {
     WORKER_PLANNED,  /* totals are new */
-    WORKER_STARTED,  /* a job */
+    WORKER_STARTED,  /* a job that has its lease: its merge begins */
     WORKER_PROGRESS, /* of all jobs */
-    WORKER_ENDED,    /* a job: report */
+    WORKER_ENDED,    /* a job: report; not told of one that had nothing to do or no lease */
     WORKER_TENDED,   /* tend report */
     WORKER_PAUSED,   /* somebody paused compaction: why */
     WORKER_TROUBLE,  /* the store or a catalog cannot be used just now: why; it goes on */
@@ -50,10 +50,9 @@ struct worker_options {
     enum worker_mode mode;
     size_t jobs;         /* at most so many at once */
     size_t memory_bytes; /* of all jobs together */
-    bool
-        force; /* everything that can be merged, at once, driven by us: no threshold, no guard, no ladder */
-    struct span
-        poll; /* look so often when there is nothing to do; zero: by the kind of store */
+    /* Everything that can be merged, at once, driven by us: no threshold, no guard, no ladder. */
+    bool force;
+    struct span poll;        /* when there is nothing to do; zero: by the kind of store */
     struct span beat;        /* of the roster; zero: 10 s */
     struct view fingerprint; /* empty: drawn */
     struct view label;
@@ -71,6 +70,16 @@ enum hf_status worker_new(struct shelf *shelf, struct forge *forge,
                           struct hf_error *error);
 enum hf_status worker_run(struct worker *worker, struct worker_totals *ret_totals,
                           struct hf_error *error);
+
+/* The requests of a WORKER_ONCE that merges so many groups of so many sources in all, one job at a
+ * time, with nobody else there, nothing to tend and no row rejected, in a partition that was never
+ * split and whose lease table has been used before:
+ *   by the run    roster: put, list, delete; pause; lease table and catalog to plan; the same to
+ *                 tend; the first read of the jobs document, if there is a job
+ *   by a group    catalog, lease, what the dead have left, catalog (the guard), output, commit,
+ *                 complete, jobs document
+ *   by a source   get */
+uint64_t worker_requests(size_t groups, size_t sources);
 
 /* From any task, or a signal handler: jobs under way are cancelled in order, their leases
  * given back, the roster left. */

@@ -33,8 +33,18 @@ struct work {
  * as eight bytes, the lowest first. */
 uint64_t ladder_score(struct view fingerprint, const struct work *work);
 
-/* How many members come before `own`: the highest score leads, of equal scores the lowest
- * fingerprint. `own` need not be among the members; one of them that equals it does not count. */
+/* A member as it stands on the ladder for one piece of work. */
+struct rung {
+    uint64_t score;
+    struct view fingerprint;
+};
+
+/* Whether `a` comes before `b`: the highest score leads, of equal scores the lowest
+ * fingerprint. So who comes first never depends on the order of a listing. */
+bool ladder_before(const struct rung *a, const struct rung *b);
+
+/* How many members come before `own`, which need not be among them; one of them that equals it
+ * does not count. */
 size_t ladder_rank(const struct view *fingerprints, size_t count, struct view own,
                    const struct work *work);
 
@@ -44,5 +54,18 @@ void ladder_order(const struct view *fingerprints, size_t count, const struct wo
 
 /* How long after the work became due a member of this rank starts. */
 struct span ladder_delay(size_t rank, struct span step);
+
+/* For how long the work has been due, at least: by the stamp in its document, as far as that
+ * tells, and by since when we have seen it due. Never by the second alone: who comes late, or
+ * starts anew, would begin to count again, and the ladder never come to its end. */
+struct span ladder_age(struct span since_due, struct span since_seen);
+
+/* Whether one of this rank may start work that has been due for so long. */
+bool ladder_may_start(size_t rank, struct span step, struct span age);
+
+/* Whether work that was planned a while ago is begun: only if the document, looked at again just
+ * before, says that it is still due as it was planned. On the way (the steps of the ladder, a
+ * queue of jobs) somebody else may have done it. */
+bool ladder_guard(bool still_due);
 
 #endif

@@ -15,6 +15,10 @@
 #define ROSTER_MEMBERS_MAX  4096
 #define FINGERPRINT_MAX     64
 #define ROSTER_GROUP_MAX    128
+#define ROSTER_BURIALS_MAX  16 /* deleted after one listing */
+#define FINGERPRINT_DRAWN   32
+#define ROSTER_BEAT_LEAST   SPAN_MS(100)
+#define ROSTER_BEAT_MOST    SPAN_S(3600)
 
 /* One who is listed. */
 struct member {
@@ -30,6 +34,7 @@ struct roster {
     char group[ROSTER_GROUP_MAX + 1];
     char fingerprint[FINGERPRINT_MAX + 1];
     char label[128]; /* for people: host and process */
+    uint64_t beats;  /* tried so far */
     struct mono_time beaten;
     struct mono_time listed;
     struct arena arena;
@@ -38,7 +43,8 @@ struct roster {
 };
 
 /* Joins, with one put and one listing. An empty fingerprint: drawn, 32 hexadecimal digits. The
- * group and a given fingerprint are names (a-z 0-9 . _ -, one segment). */
+ * group and a given fingerprint are names (a-z 0-9 . _ -, one segment that starts with no dot).
+ * On failure nothing is left to leave or to free. */
 enum hf_status roster_join(struct roster *roster, struct store *store, struct view group,
                            struct view fingerprint, struct view label, struct span beat,
                            struct hf_error *error);
@@ -53,7 +59,8 @@ void roster_leave(struct roster *roster);
 /* Frees without a word to the store, as a crash would. */
 void roster_release(struct roster *roster);
 
-/* All who are listed, in byte order of their fingerprints; `arena` keeps them. */
+/* All who are listed, in byte order of their fingerprints; `arena` keeps them. What else lies in
+ * the folder is passed over, and so is what comes behind ROSTER_MEMBERS_MAX. */
 enum hf_status roster_members(struct store *store, struct view group, struct span beat,
                               struct arena *arena, struct member **ret_members,
                               size_t *ret_count, struct hf_error *error);

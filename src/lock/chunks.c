@@ -1,5 +1,5 @@
-/* chunks.c: which objects nobody has leased for merging, and the rest of what compaction asks of the
- * tables of chunks. */
+/* chunks.c: which objects nobody has leased for merging, and the rest of what compaction asks of
+ * the tables of chunks. */
 #include "lock/chunks.h"
 
 #include "base/check.h"

@@ -28,6 +28,17 @@ struct job {
     unsigned steps_untold;
 };
 
+static inline bool job_has_records(enum merge_format format)
+{
+    return format != MERGE_CONCAT && format != MERGE_EXEC;
+}
+
+/* INVALID when memory, the longest record or the fields are out of range. */
+enum hf_status job_check(const struct merge_options *options, struct hf_error *error);
+
+/* What follows from the options, once they are checked. There is nothing to release. */
+void job_init(struct job *job, struct env *env, const struct merge_options *options);
+
 /* A row that cannot be merged goes to the reject file; INVALID when there are too many. */
 enum hf_status job_reject(struct job *job, const struct source *source,
                           const struct batch *batch, const struct row *row,
@@ -65,6 +76,11 @@ void job_release(struct job *job, enum job_file which, struct sink *sink);
 /* Both files get their names, or neither does (but see merge_files for what a folder may do). They
  * are released by the caller. */
 enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
+
+/* How inputs that are made of records are cut: the fields, and the header that all have, kept in
+ * `header`. */
+enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,
+                               struct buffer *header, struct hf_error *error);
 
 /* Merges inputs that are made of records. */
 enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,

@@ -60,6 +60,13 @@ static enum hf_status read_header(struct job *job, const struct feed *feeds, siz
     return job->cutter.format->resolve(&job->cutter, job->header, error);
 }
 
+enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,
+                               struct buffer *header, struct hf_error *error)
+{
+    enum hf_status status = init_cutter(job, error);
+    return status == HF_OK ? read_header(job, feeds, count, header, error) : status;
+}
+
 /* ---- The order of the inputs --------------------------------------------------------- */
 
 static int compare_feeds(const void *a, const void *b)
@@ -325,9 +332,7 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
     if (!attempt.last || !attempt.sorted || !attempt.merged)
         status = error_no_memory(error);
     if (status == HF_OK)
-        status = init_cutter(job, error);
-    if (status == HF_OK)
-        status = read_header(job, feeds, count, &header, error);
+        status = records_prepare(job, feeds, count, &header, error);
     if (status == HF_OK && !job->latest_wins)
         status = order_feeds(job, feeds, count, error);
     if (status == HF_OK)

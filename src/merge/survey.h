@@ -14,10 +14,12 @@ struct survey {
     int64_t min_ms, max_ms; /* since 1970: rounded down, and up */
     uint32_t crc32c;        /* of the file as it lies on disk */
     uint64_t size;
+    enum merge_coding
+        coding; /* how it is compressed; where rows are not counted, by its name */
 };
 
-/* `options` as for merge_files; only format, fields, header, memory and record_bytes_max are
- * looked at. */
+/* `options` as for merge_files; only format, fields, header, memory, record_bytes_max and
+ * progress are looked at. Fails as that does for the same file, and leaves nothing behind. */
 enum hf_status merge_survey(struct env *env, const struct merge_options *options,
                             const char *path, struct survey *ret_survey,
                             struct hf_error *error);

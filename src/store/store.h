@@ -278,9 +278,9 @@ enum hf_status store_get_file(struct store *store, struct get_call *call, int fd
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress);
 
-/* Opens the whole object itself to read from, where it is a file of this machine: no byte is copied. The
- * file stays what it is while it is open, unless somebody changes it by hand; the caller closes
- * it. UNSUPPORTED where the object is no file: then get_file. */
+/* Opens the whole object itself to read from, where it is a file of this machine: no byte is
+ * copied. The file stays what it is while it is open, unless somebody changes it by hand; the
+ * caller closes it. UNSUPPORTED where the object is no file: then get_file. */
 enum hf_status store_lend_file(struct store *store, struct get_call *call, int *ret_fd);
 
 /* ---- Waiting for others to write ----------------------------------------------------- */

@@ -1,0 +1,64 @@
+/* compact_plan.c: the world of a seed of workload `compact`, inside of what is assumed: clocks are
+ * off by no more than the tolerance, and nothing lands later than D after it was sent. */
+#include "sim/compact_work.h"
+
+#define HOUR_MS INT64_C(3600000)
+
+/* A request is late by an hour and slow for another, and leaves two hours after it was decided: so
+ * half of D has to be longer than that. */
+#define LATE_BOUND_MS (9 * HOUR_MS)
+
+static struct compact_settings draw_settings(struct prng *prng)
+{
+    static const int64_t ttls_ms[] = { 1500, 3000, 6000, 10000 };
+    static const int64_t graces_ms[] = { 4000, 10000, 20000, 40000 };
+    struct compact_settings settings = compact_settings_default();
+    settings.format = MERGE_CSV;
+    settings.headless = true;
+    settings.key = VIEW("1");
+    settings.policy = prng_below(prng, 4) == 0 ? POLICY_CASCADE : POLICY_LEVELS;
+    settings.level0_count = 2 + prng_below(prng, 3);
+    settings.level1_bytes = ROW_BYTES * (4 + prng_below(prng, 40));
+    settings.level_factor = 2 + prng_below(prng, 3);
+    settings.cascade_base = 2 + prng_below(prng, 3);
+    settings.group_max = 3 + prng_below(prng, 6);
+    settings.ttl_ms = ttls_ms[prng_below(prng, 4)];
+    settings.grace_ms = graces_ms[prng_below(prng, 4)];
+    settings.late_bound_ms = LATE_BOUND_MS;
+    settings.retention_ms = prng_below(prng, 4) == 0 ? 2 * HOUR_MS : 0;
+    settings.tries_max = 2 + prng_below(prng, 2);
+    settings.step_ms = 100 + (int64_t)prng_below(prng, 900);
+    return settings;
+}
+
+struct compact_plan compact_plan_draw(const struct world *world)
+{
+    struct prng prng = world_stream(world, STREAM_WORKLOAD);
+    struct compact_plan plan = { .settings = draw_settings(&prng) };
+    plan.latest_wins = prng_below(&prng, 2) == 0;
+    if (plan.latest_wins)
+        plan.settings.time = VIEW("2");
+    plan.apart = prng_below(&prng, 2) == 0;
+    bool exact = prng_below(&prng, 2) == 0;
+    plan.settings.skew_tolerance_ms = exact ? 1000 : 4000;
+    plan.skew_max = exact ? SPAN_MS(150) : SPAN_MS(900);
+    plan.store_step_max = exact ? SPAN_MS(20) : SPAN_MS(200);
+    plan.killers = prng_below(&prng, 6) == 0 ? 1 : 0;
+    plan.spoils = prng_below(&prng, 6) == 0;
+    plan.splits = prng_below(&prng, 4) == 0;
+    plan.sleepers = prng_below(&prng, 5) == 0;
+    plan.fscks = prng_below(&prng, 3) == 0;
+    plan.forges_fail = prng_below(&prng, 4) == 0;
+    return plan;
+}
+
+void compact_tune(struct run *run, struct plans *plans)
+{
+    struct compact_plan plan = compact_plan_draw(run->world);
+    plans->apart = plan.apart;
+    plans->net.skew_max = plan.skew_max;
+    plans->net.plan.lying_date_chance = 0;
+    plans->chaos.store_step_max = plan.store_step_max;
+    if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* its files are of that calendar too */
+        plans->nodes.wall_off = SPAN_S(60);
+}

@@ -1,0 +1,482 @@
+/* compact_work.c: what the nodes of workload `compact` do: they add chunks, merge them, tend what is
+ * left, pin and read, and now and then what people do by hand. */
+#include "sim/compact_work.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "compact/fsck.h"
+#include "compact/pin.h"
+#include "compact/worker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define ADD_ROWS_MAX    4
+#define ADD_CHUNKS_MAX  3
+#define UNSURE_MAX      3
+#define PIN_KEYS_MAX    3
+#define PIN_READS_MAX   6
+#define HOUR_MS         INT64_C(3600000)
+#define HOURS           3
+#define SLEEP_MORE      SPAN_S(3 * 3600)
+#define DRAIN_TRIES_MAX 20
+
+#define ACTOR_TRACE(actor, ...)                           \
+    trace_line(world_trace((actor)->compact->run->world), \
+               world_now_us((actor)->compact->run->world), __VA_ARGS__)
+
+/* ---- Adding -------------------------------------------------------------------------- */
+
+/* A chunk to be, and the name that it has for now. */
+struct batch {
+    struct chunk chunks[ADD_CHUNKS_MAX];
+    char keys[ADD_CHUNKS_MAX][KEY_BYTES_MAX + 1];
+    char bytes[ADD_CHUNKS_MAX][ADD_ROWS_MAX * ROW_BYTES + 1];
+    char partition[PARTITION_BYTES_MAX + 1];
+    size_t count;
+    struct mono_time drawn; /* of the oldest name */
+};
+
+/* Times of the last hours; where data expires, older ones too, and some whose first row is old. */
+static int64_t draw_ms(struct actor *actor, uint64_t hour)
+{
+    int64_t now_ms = WORLD_EPOCH_US / 1000;
+    return now_ms - (int64_t)hour * HOUR_MS - (int64_t)actor_below(actor, HOUR_MS);
+}
+
+static void draw_rows(struct actor *actor, struct row *rows, size_t count)
+{
+    const struct compact_plan *plan = &actor->compact->plan;
+    uint64_t hours = HOURS + (plan->settings.retention_ms > 0 ? 3 : 0);
+    uint64_t hour = actor_below(actor, hours);
+    bool wide = actor_one_in(actor, 5);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t of = wide ? actor_below(actor, hours) : hour;
+        rows[i].key = (unsigned)actor_below(actor, ROW_KEY_KILLER);
+        rows[i].number = ++actor->compact->last_row;
+        rows[i].ms = draw_ms(actor, of);
+    }
+    if (actor->compact->last_row >= ROW_MAX)
+        world_fail(actor->compact->run->world, "%d rows did not suffice", ROW_MAX);
+    if (actor->compact->killers_left > 0 && actor_one_in(actor, 4)) {
+        actor->compact->killers_left--;
+        rows[0].key = ROW_KEY_KILLER;
+    }
+}
+
+static void make_chunk(struct actor *actor, struct chunk *chunk, char *bytes)
+{
+    struct row rows[ADD_ROWS_MAX];
+    size_t count = 1 + (size_t)actor_below(actor, ADD_ROWS_MAX);
+    draw_rows(actor, rows, count);
+    rows_sort(rows, count);
+    rows_write(rows, count, bytes);
+    *chunk = (struct chunk){ .size = count * ROW_BYTES,
+                             .rows_known = true,
+                             .rows = count,
+                             .min_ms = rows[0].ms,
+                             .max_ms = rows[0].ms,
+                             .writer = VIEW("w") };
+    for (size_t i = 1; i < count; i++) {
+        if (rows[i].ms < chunk->min_ms)
+            chunk->min_ms = rows[i].ms;
+        if (rows[i].ms > chunk->max_ms)
+            chunk->max_ms = rows[i].ms;
+    }
+    chunk->crc32c = crc32c(0, (struct view){ bytes, count * ROW_BYTES });
+}
+
+/* Names and puts all of a batch; what cannot be put is left out. */
+static bool put_batch(struct actor *actor, struct batch *batch)
+{
+    const struct compact_settings *settings = &actor->compact->plan.settings;
+    struct hf_error error;
+    size_t put = 0;
+    if (shelf_home(actor->shelf, VIEW("seed"), batch->chunks[0].min_ms, batch->partition,
+                   &error) != HF_OK)
+        return false;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct mono_time drawn;
+        struct view bytes = { batch->bytes[i], (size_t)batch->chunks[i].size };
+        check(chunk_key_draw(actor->env, view_of(batch->partition), 0, batch->chunks[i].min_ms,
+                             settings, batch->keys[i], &drawn, &error) == HF_OK);
+        judge_drawn(actor->compact->judge, batch->keys[i]);
+        batch->chunks[i].key = view_of(batch->keys[i]);
+        if (i == 0)
+            batch->drawn = drawn;
+        put += compact_put(actor, batch->chunks[i].key, bytes, &error) == HF_OK;
+    }
+    return put == batch->count;
+}
+
+/* Between putting and adding anything may happen, for any time. */
+static void dawdle(struct actor *actor)
+{
+    const struct compact_settings *settings = &actor->compact->plan.settings;
+    if (actor->compact->plan.sleepers && actor_one_in(actor, 4)) {
+        ACTOR_TRACE(actor, "node %u: sleeps for longer than a name lasts",
+                    node_number(actor->node));
+        env_sleep(actor->env, SPAN_MS(settings->late_bound_ms / 2));
+        actor_rest(actor, SPAN_MS(settings->late_bound_ms));
+        env_sleep(actor->env, SLEEP_MORE);
+    } else {
+        actor_rest(actor, actor_one_in(actor, 4) ? SPAN_S(20) : SPAN_MS(300));
+    }
+}
+
+static struct slot *slot_of(struct actor *actor, struct view partition)
+{
+    struct slot *slot;
+    struct hf_error error;
+    check(shelf_slot(actor->shelf, partition, &slot, &error) == HF_OK);
+    return slot;
+}
+
+static enum hf_status add_batch(struct actor *actor, struct batch *batch)
+{
+    struct slot *slot = slot_of(actor, view_of(batch->partition));
+    enum hf_status status = HF_UNSURE;
+    struct catalog_op op = { .kind = CATALOG_ADD,
+                             .chunks = batch->chunks,
+                             .chunk_count = batch->count,
+                             .drawn = batch->drawn };
+    for (int i = 0; i < UNSURE_MAX && status == HF_UNSURE; i++)
+        status = slot_apply(slot, &op, (struct mono_time){ 0 });
+    ACTOR_TRACE(actor, "node %u: adds %zu from %s, and is told %s", node_number(actor->node),
+                batch->count, batch->keys[0], hf_status_name(status));
+    for (size_t i = 0; i < batch->count; i++)
+        judge_told_added(actor->compact->judge, batch->keys[i], status);
+    return status;
+}
+
+static void condemn(struct actor *actor, const char *key)
+{
+    struct judge_catalog *judge = actor->compact->judge;
+    struct view name = view_of(key);
+    enum condemned answer = CONDEMN_DONE;
+    struct catalog_op op = {
+        .kind = CATALOG_CONDEMN, .keys = &name, .key_count = 1, .ret_condemned = &answer
+    };
+    judge_condemns_any(judge, actor->node, true);
+    enum hf_status status =
+        slot_apply(slot_of(actor, layout_home(name)), &op, (struct mono_time){ 0 });
+    judge_condemns_any(judge, actor->node, false);
+    ACTOR_TRACE(actor, "node %u: condemns %s, and is told %s, %s", node_number(actor->node),
+                key, hf_status_name(status), answer == CONDEMN_DONE ? "done" : "it happened");
+    if (status == HF_OK)
+        judge_told_condemned(judge, key, answer == CONDEMN_HAPPENED);
+}
+
+static void add(struct actor *actor)
+{
+    struct batch batch = { .count = 1 };
+    if (actor_one_in(actor, 3))
+        batch.count = 1 + (size_t)actor_below(actor, ADD_CHUNKS_MAX);
+    for (size_t i = 0; i < batch.count; i++)
+        make_chunk(actor, &batch.chunks[i], batch.bytes[i]);
+    for (int i = 0; i < 2; i++) {
+        if (!put_batch(actor, &batch))
+            return;
+        dawdle(actor);
+        enum hf_status status = add_batch(actor, &batch);
+        if (status != HF_MISMATCH && status != HF_CONFLICT && status != HF_EXPIRED)
+            return;
+        for (size_t k = 0; k < batch.count && !actor_one_in(actor, 4); k++)
+            condemn(actor, batch.keys[k]);
+    }
+}
+
+/* ---- Merging ------------------------------------------------------------------------- */
+
+static void note_job(struct actor *actor, const struct job_report *report)
+{
+    ACTOR_TRACE(actor, "node %u: its merge into %s ended %s", node_number(actor->node),
+                report->output, job_end_name(report->end));
+    if (report->output[0] != '\0' && report->end != JOB_UNSURE)
+        judge_told_merged(actor->compact->judge, report->output, report->end == JOB_COMMITTED);
+}
+
+struct picking {
+    struct actor *actor;
+    struct order *order;
+};
+
+static enum hf_status pick_group(void *argument, struct slot *slot,
+                                 const struct catalog *catalog, const struct evidence *evidence,
+                                 const struct hf_error *why)
+{
+    struct picking *picking = argument;
+    struct plan_options options = { .force = actor_one_in(picking->actor, 4) };
+    struct plan plan;
+    struct hf_error error;
+    (void)evidence, (void)why;
+    if (!catalog || plan_make(catalog, &options, &plan, &error) != HF_OK)
+        return HF_OK;
+    if (plan.count > 0 && (!picking->order || actor_one_in(picking->actor, 2))) {
+        order_free(picking->order);
+        check(order_copy(slot, &plan.groups[actor_below(picking->actor, plan.count)],
+                         &picking->order, &error) == HF_OK);
+    }
+    plan_release(&plan);
+    return HF_OK;
+}
+
+/* One group, whoever else is at it. */
+static void run_job(struct actor *actor)
+{
+    struct picking picking = { actor, NULL };
+    struct job_options options = { .memory_bytes = MIB, .keep_record = actor_one_in(actor, 4) };
+    struct job_report report;
+    struct hf_error error;
+    shelf_walk(actor->shelf, pick_group, &picking, &error);
+    if (!picking.order)
+        return;
+    if (actor_one_in(actor, 4))
+        actor_rest(actor, SPAN_S(10));
+    job_run(actor->shelf, &actor->forge.forge, picking.order, &options, &report);
+    note_job(actor, &report);
+    order_free(picking.order);
+}
+
+static void tell(void *argument, const struct worker_notice *notice)
+{
+    if (notice->event == WORKER_ENDED)
+        note_job(argument, notice->report);
+}
+
+static enum hf_status run_worker(struct actor *actor, enum worker_mode mode, bool force)
+{
+    struct worker_options options = { .mode = mode,
+                                      .jobs = 1 + (size_t)actor_below(actor, 2),
+                                      .memory_bytes = 64 * MIB,
+                                      .force = force,
+                                      .poll = SPAN_S(2),
+                                      .beat = SPAN_S(10),
+                                      .label = VIEW("worker"),
+                                      .tell = tell,
+                                      .argument = actor };
+    struct worker_totals totals;
+    struct worker *worker;
+    struct hf_error error;
+    enum hf_status status =
+        worker_new(actor->shelf, &actor->forge.forge, &options, &worker, &error);
+    if (status != HF_OK)
+        return status;
+    status = worker_run(worker, &totals, &error);
+    worker_free(worker);
+    return status;
+}
+
+void compact_drain(struct actor *actor)
+{
+    for (int i = 0; i < DRAIN_TRIES_MAX; i++)
+        if (run_worker(actor, WORKER_DRAIN, /* force */ false) == HF_OK)
+            return;
+}
+
+/* ---- Tending ------------------------------------------------------------------------- */
+
+void compact_tend(struct actor *actor, bool short_lived)
+{
+    struct tend_options options = { .short_lived = short_lived };
+    struct tend_report report = { 0 };
+    struct hf_error error;
+    enum hf_status status = tend_round(actor->shelf, &options, &report, &error);
+    ACTOR_TRACE(actor,
+                "node %u: tends: %s, settled %" PRIu64 ", reaped %" PRIu64 ", deleted %" PRIu64
+                ", dropped %" PRIu64,
+                node_number(actor->node), hf_status_name(status), report.settled, report.reaped,
+                report.deleted, report.dropped);
+}
+
+void compact_fsck(struct actor *actor, struct span age)
+{
+    struct fsck_options options = { .repair = true, .shallow = true, .age = age };
+    struct fsck_report report;
+    struct hf_error error;
+    judge_condemns_any(actor->compact->judge, actor->node, true);
+    enum hf_status status = fsck_run(actor->store, actor->client, VIEW(COMPACT_PARTITION),
+                                     &options, &report, &error);
+    judge_condemns_any(actor->compact->judge, actor->node, false);
+    ACTOR_TRACE(actor, "node %u: looks through all: %s", node_number(actor->node),
+                hf_status_name(status));
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+/* Reads one again, and tells what came if it still held the pin then. */
+static bool read_pinned(struct actor *actor, struct judged_pin *pin, struct hf_lock *lock,
+                        const char *key)
+{
+    struct buffer bytes = BUFFER_INIT((size_t)ROW_BYTES * ROW_MAX);
+    struct get_call call = { .key = view_of(key), .body = &bytes };
+    enum hf_status status = store_get(actor->store, &call);
+    bool holds = hf_lock_check(lock, NULL) == HF_OK;
+    if (holds)
+        judge_read(pin, key, status, buffer_view(&bytes));
+    buffer_release(&bytes);
+    return holds;
+}
+
+static size_t pick_keys(struct actor *actor, char keys[PIN_KEYS_MAX][KEY_BYTES_MAX + 1])
+{
+    size_t count = 0, most = 1 + (size_t)actor_below(actor, PIN_KEYS_MAX);
+    for (size_t i = 0; i < most; i++) {
+        bool dead = !actor_one_in(actor, 3);
+        uint64_t number = env_random_u64(actor->env);
+        const char *key =
+            judge_pick(actor->compact->judge, dead ? JUDGED_DEAD_KEY : JUDGED_LIVE_KEY, number);
+        if (!key || (count > 0 &&
+                     !view_equal(layout_home(view_of(key)), layout_home(view_of(keys[0])))))
+            continue;
+        bool known = false;
+        for (size_t k = 0; k < count; k++)
+            known |= strcmp(keys[k], key) == 0;
+        if (!known)
+            snprintf(keys[count++], KEY_BYTES_MAX + 1, "%s", key);
+    }
+    return count;
+}
+
+static void pin_and_read(struct actor *actor)
+{
+    char space[PIN_KEYS_MAX][KEY_BYTES_MAX + 1];
+    const char *keys[PIN_KEYS_MAX];
+    struct hf_lock *lock;
+    struct hf_error error;
+    size_t count = pick_keys(actor, space);
+    for (size_t i = 0; i < count; i++)
+        keys[i] = space[i];
+    int64_t ttl_ms = 1500 + (int64_t)actor_below(actor, 8000);
+    if (count == 0 || pin_take(actor->shelf, keys, count, ttl_ms, &lock, &error) != HF_OK)
+        return;
+    ACTOR_TRACE(actor, "node %u: has %s and %zu more pinned", node_number(actor->node), keys[0],
+                count - 1);
+    struct judged_pin *pin =
+        judge_pinned(actor->compact->judge, actor->node, lock, keys, count);
+    uint64_t reads = 1 + actor_below(actor, PIN_READS_MAX);
+    for (uint64_t i = 0; i < reads; i++) {
+        if (!read_pinned(actor, pin, lock, keys[actor_below(actor, count)]))
+            break;
+        actor_rest(actor, SPAN_S(10));
+    }
+    judge_unpinned(pin);
+    if (actor_one_in(actor, 2))
+        hf_lock_release(lock, &error);
+    hf_lock_free(lock);
+}
+
+/* ---- By hand ------------------------------------------------------------------------- */
+
+/* A key of this kind, in the caller's space; false: there is none. */
+static bool pick(struct actor *actor, enum judged_kind_of_key kind, char key[KEY_BYTES_MAX + 1])
+{
+    uint64_t number = env_random_u64(actor->env);
+    const char *found = judge_pick(actor->compact->judge, kind, number);
+    if (found)
+        snprintf(key, KEY_BYTES_MAX + 1, "%s", found);
+    return found != NULL;
+}
+
+static void undelete(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!pick(actor, JUDGED_DEAD_KEY, key))
+        return;
+    struct view name = view_of(key);
+    int64_t asked_us = world_now_us(actor->compact->run->world);
+    struct catalog_op op = { .kind = CATALOG_UNDELETE, .keys = &name, .key_count = 1 };
+    enum hf_status status =
+        slot_apply(slot_of(actor, layout_home(name)), &op, (struct mono_time){ 0 });
+    ACTOR_TRACE(actor, "node %u: undeletes %s, and is told %s", node_number(actor->node), key,
+                hf_status_name(status));
+    if (status == HF_OK)
+        judge_told_undeleted(actor->compact->judge, key, asked_us);
+}
+
+static void quarantine(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!pick(actor, JUDGED_LIVE_KEY, key))
+        return;
+    struct view name = view_of(key);
+    struct catalog_op op = { .kind = CATALOG_QUARANTINE,
+                             .keys = &name,
+                             .key_count = 1,
+                             .reason = actor_one_in(actor, 3) ? VIEW("by hand") : VIEW("") };
+    judge_asks_quarantine(actor->compact->judge, key);
+    slot_apply(slot_of(actor, layout_home(name)), &op, (struct mono_time){ 0 });
+}
+
+static void condemn_any(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (pick(actor, actor_one_in(actor, 3) ? JUDGED_ANY_KEY : JUDGED_DEAD_KEY, key))
+        condemn(actor, key);
+}
+
+static void split(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct hf_error error;
+    if (!actor->compact->plan.splits || !pick(actor, JUDGED_LIVE_KEY, key))
+        return;
+    enum hf_status status = slot_split(slot_of(actor, layout_home(view_of(key))), &error);
+    ACTOR_TRACE(actor, "node %u: splits, and is told %s", node_number(actor->node),
+                hf_status_name(status));
+}
+
+static void spoil(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!actor->compact->plan.spoils || !pick(actor, JUDGED_LIVE_KEY, key))
+        return;
+    ACTOR_TRACE(actor, "node %u: %s is damaged", node_number(actor->node), key);
+    judge_spoil(actor->compact->judge, key, /* gone */ actor_one_in(actor, 3));
+}
+
+static void pause_for_a_while(struct actor *actor)
+{
+    struct hf_error error;
+    shelf_pause(actor->shelf, VIEW("for a while"), VIEW("somebody"), &error);
+    actor_rest(actor, SPAN_S(5));
+    shelf_resume(actor->shelf, &error);
+}
+
+static void do_by_hand(struct actor *actor)
+{
+    switch (actor_below(actor, 8)) {
+    case 0:
+    case 1: undelete(actor); break;
+    case 2: quarantine(actor); break;
+    case 3: condemn_any(actor); break;
+    case 4: spoil(actor); break;
+    case 5:
+        if (actor->compact->plan.fscks)
+            compact_fsck(actor, SPAN_S(1 + actor_below(actor, 60)));
+        break;
+    case 6:
+        if (actor_one_in(actor, 3))
+            pause_for_a_while(actor);
+        break;
+    default: split(actor);
+    }
+}
+
+void compact_act(struct actor *actor)
+{
+    uint64_t what = actor_below(actor, 20);
+    if (what < 8)
+        add(actor);
+    else if (what < 12)
+        run_job(actor);
+    else if (what < 13)
+        run_worker(actor, WORKER_ONCE, actor_one_in(actor, 4));
+    else if (what < 15)
+        compact_tend(actor, actor_one_in(actor, 2));
+    else if (what < 17)
+        pin_and_read(actor);
+    else
+        do_by_hand(actor);
+    actor_rest(actor, SPAN_S(actor_one_in(actor, 3) ? 15 : 3));
+}

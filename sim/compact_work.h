@@ -1,0 +1,103 @@
+/* compact_work.h: what the files of workload `compact` share. */
+#ifndef SIM_COMPACT_WORK_H
+#define SIM_COMPACT_WORK_H
+
+#include "compact/job.h"
+#include "compact/shelf.h"
+#include "sim/compact_rows.h"
+#include "sim/judge_catalog.h"
+
+#define COMPACT_PARTITION "default"
+
+/* A row of this key kills whoever merges it. */
+#define ROW_KEY_KILLER (ROW_KEYS - 1)
+
+/* What kind of world a seed has, and what is done there. */
+struct compact_plan {
+    struct compact_settings settings;
+    bool latest_wins;
+    bool by_date, apart;
+    struct span skew_max, store_step_max;
+    unsigned killers; /* chunks that kill whoever merges them */
+    bool spoils;      /* chunks are damaged */
+    bool splits;
+    bool sleepers; /* some add what they have put after more than D/2 */
+    bool fscks;
+    bool forges_fail;
+};
+
+/* A node that killed itself starts again. */
+struct compact_restart {
+    struct compact *compact;
+    struct node *node;
+    struct timer timer;
+};
+
+struct compact {
+    struct run *run;
+    struct compact_plan plan;
+    struct judge_catalog *judge;
+    uint64_t left[NODES_MAX + 1];
+    bool rested[NODES_MAX + 1];
+    struct compact_restart restarts[NODES_MAX + 1];
+    unsigned last_row; /* that was ever made */
+    unsigned killers_left;
+    bool settled;
+};
+
+/* One life of a node. */
+struct actor {
+    struct compact *compact;
+    struct node *node;
+    struct env *env;
+    struct store *store;
+    struct hf_client *client;
+    struct shelf *shelf;
+    struct sim_forge {
+        struct forge forge;
+        struct actor *actor;
+    } forge;
+};
+
+static inline uint64_t actor_below(const struct actor *actor, uint64_t bound)
+{
+    return env_random_below(actor->env, bound);
+}
+
+static inline bool actor_one_in(const struct actor *actor, uint64_t bound)
+{
+    return env_random_below(actor->env, bound) == 0;
+}
+
+static inline void actor_rest(const struct actor *actor, struct span most)
+{
+    env_sleep(actor->env, env_jitter(actor->env, most));
+}
+
+/* ---- compact_plan.c ------------------------------------------------------------------ */
+
+struct compact_plan compact_plan_draw(const struct world *world);
+void compact_tune(struct run *run, struct plans *plans);
+
+/* How long a process may stand still between what it decides and what it sends, by these plans. */
+#define COMPACT_STANDSTILL SPAN_S(2 * 3600 + 600)
+
+/* ---- compact_forge.c ----------------------------------------------------------------- */
+
+void compact_forge_init(struct actor *actor);
+
+/* Puts a new object until that is known: OK, or why not; UNSURE when it may be there. */
+enum hf_status compact_put(const struct actor *actor, struct view key, struct view bytes,
+                           struct hf_error *error);
+
+/* ---- compact_work.c ------------------------------------------------------------------ */
+
+/* One thing that a node does, drawn. */
+void compact_act(struct actor *actor);
+
+/* All that is due is merged, by ourselves. */
+void compact_drain(struct actor *actor);
+void compact_tend(struct actor *actor, bool short_lived);
+void compact_fsck(struct actor *actor, struct span age);
+
+#endif

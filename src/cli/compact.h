@@ -1,0 +1,112 @@
+/* compact.h: what the commands about compaction share. Their rows stand in compact.c; the other
+ * files are called by what their commands do: compact_settings.c (create, set), compact_ingest.c,
+ * compact_plan.c, compact_run.c (run, watch), compact_status.c, compact_ls.c, compact_fsck.c, and
+ * compact_care.c (pause, resume, pin, quarantine, undelete). */
+#ifndef CLI_COMPACT_H
+#define CLI_COMPACT_H
+
+#include "base/map.h"
+#include "cli/cli.h"
+#include "compact/shelf.h"
+#include "store/observe.h"
+
+enum hf_status run_compact_create(struct cli *cli);
+enum hf_status run_compact_set(struct cli *cli);
+enum hf_status run_compact_ingest(struct cli *cli);
+enum hf_status run_compact_plan(struct cli *cli);
+enum hf_status run_compact_run(struct cli *cli);
+enum hf_status run_compact_watch(struct cli *cli);
+enum hf_status run_compact_status(struct cli *cli);
+enum hf_status run_compact_ls(struct cli *cli);
+enum hf_status run_compact_pause(struct cli *cli);
+enum hf_status run_compact_resume(struct cli *cli);
+enum hf_status run_compact_fsck(struct cli *cli);
+enum hf_status run_compact_pin(struct cli *cli);
+enum hf_status run_compact_quarantine(struct cli *cli);
+enum hf_status run_compact_undelete(struct cli *cli);
+
+/* ---- The partition that a command works on -------------------------------------------- */
+
+struct desk {
+    struct cli *cli;
+    struct hf_client *client;
+    struct shelf *shelf;
+    bool metered;
+    struct meter meter; /* counts all requests, if metered */
+};
+
+/* Opens the store, a client on it, and the partition of --partition. desk_close is needed on
+ * failure too. */
+enum hf_status desk_open(struct desk *desk, struct cli *cli);
+enum hf_status desk_open_metered(struct desk *desk, struct cli *cli);
+void desk_close(struct desk *desk);
+
+/* Requests to the store so far. */
+uint64_t desk_requests(struct desk *desk);
+
+/* The name of --partition, or the default one. */
+struct view partition_option(struct cli *cli);
+
+/* The folder of --scratch, or where temporary files usually go. */
+const char *scratch_folder(struct cli *cli);
+
+/* shelf_walk for commands that only look: a catalog that cannot be read is told on stderr, and
+ * the rest goes on; the first such reason is returned at the end, as reported. */
+typedef enum hf_status desk_visit(void *argument, struct slot *slot,
+                                  const struct catalog *catalog,
+                                  const struct evidence *evidence);
+enum hf_status desk_walk(struct desk *desk, desk_visit *visit, void *argument);
+
+/* The catalogs of the partition by name, those too that cannot be read. */
+struct catalog_names {
+    struct arena arena;
+    struct view *names;
+    size_t count;
+};
+
+enum hf_status catalog_names_read(struct desk *desk, struct catalog_names *ret_names);
+void catalog_names_release(struct catalog_names *names);
+
+/* Chunks that somebody merges at present. */
+struct leased_chunks {
+    struct arena arena;
+    struct map keys;
+    bool failed; /* out of memory */
+};
+
+enum hf_status leased_chunks_read(struct desk *desk, const struct catalog_names *names,
+                                  struct leased_chunks *ret_leased);
+void leased_chunks_release(struct leased_chunks *leased);
+bool chunk_is_leased(void *leased, struct view key);
+
+/* ---- JSON ---------------------------------------------------------------------------- */
+
+/* Sets a member unless there is no memory: then the whole becomes NULL, which output_json tells. */
+void json_add(json_t **object, const char *name, json_t *value);
+void json_add_count(json_t **object, const char *name, uint64_t value);
+void json_add_bool(json_t **object, const char *name, bool value);
+
+/* A key, as json_set_key has it. */
+void json_add_key(json_t **object, const char *name, struct view key);
+
+/* Words for people, with what is not UTF-8 escaped; null when there are none. */
+void json_add_words(json_t **object, const char *name, struct view words);
+
+/* Milliseconds since 1970 as RFC 3339. */
+void json_add_time_ms(json_t **object, const char *name, int64_t ms);
+
+/* Appends, with the same care. */
+void json_push(json_t **array, json_t *value);
+
+json_t *settings_as_json(const struct compact_settings *settings);
+json_t *chunk_as_json(const struct chunk *chunk);
+
+/* ---- Words --------------------------------------------------------------------------- */
+
+/* Words from elsewhere on one line, escaped wherever they go. */
+void output_words(struct output *out, struct view words);
+
+/* "1 chunk", "3 chunks". */
+void output_count(struct output *out, uint64_t count, const char *noun);
+
+#endif

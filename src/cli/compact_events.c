@@ -1,0 +1,219 @@
+/* compact_events.c: what a worker tells while it works, as JSON and in words. */
+#include "cli/compact_events.h"
+
+#include "base/parse.h"
+#include "cli/compact.h"
+#include "cli/lock.h"
+
+#include <inttypes.h>
+
+/* ---- As JSON ------------------------------------------------------------------------- */
+
+static void add_tended(json_t **object, const struct tend_report *tended)
+{
+    json_add_count(object, "settled", tended->settled);
+    json_add_count(object, "condemned", tended->condemned);
+    json_add_count(object, "retired", tended->retired);
+    json_add_count(object, "reaped", tended->reaped);
+    json_add_count(object, "deleted", tended->deleted);
+    json_add_count(object, "pinned", tended->pinned);
+    json_add_count(object, "dropped", tended->dropped);
+}
+
+json_t *totals_as_json(const struct worker_totals *totals)
+{
+    json_t *object = json_object(), *tended = json_object();
+    json_add_count(&object, "groups_planned", totals->groups_planned);
+    json_add_count(&object, "bytes_planned", totals->bytes_planned);
+    json_add_count(&object, "groups_committed", totals->groups_committed);
+    json_add_count(&object, "groups_failed", totals->groups_failed);
+    json_add_count(&object, "groups_lost", totals->groups_lost);
+    json_add_count(&object, "bytes_done", totals->bytes_done);
+    json_add_count(&object, "bytes_in_vain", totals->bytes_in_vain);
+    json_add_count(&object, "rows_in", totals->rows_in);
+    json_add_count(&object, "rows_out", totals->rows_out);
+    json_add_count(&object, "rows_superseded", totals->rows_superseded);
+    json_add_count(&object, "rows_expired", totals->rows_expired);
+    json_add_count(&object, "rows_rejected", totals->rows_rejected);
+    json_add_count(&object, "claims", totals->claims);
+    json_add_count(&object, "claims_held", totals->claims_held);
+    json_add_count(&object, "takeovers", totals->takeovers);
+    add_tended(&tended, &totals->tended);
+    json_add(&object, "tended", tended);
+    return object;
+}
+
+static void add_order(json_t **object, const struct order *order)
+{
+    json_t *sources = json_array();
+    for (size_t i = 0; i < order->count; i++)
+        json_push(&sources,
+                  json_stringn(order->sources[i].key.data, order->sources[i].key.size));
+    json_add(object, "partition", json_string(order->slot->partition));
+    json_add_count(object, "level", order->level);
+    json_add_bool(object, "forced", order->forced);
+    json_add_count(object, "bytes", order->bytes);
+    json_add_count(object, "rows", order->rows);
+    json_add(object, "sources", sources);
+}
+
+static const char *blame_name(enum blame blame)
+{
+    static const char *const names[] = {
+        [BLAME_NOBODY] = "nobody", [BLAME_GROUP] = "group", [BLAME_CHUNK] = "chunk"
+    };
+    return names[blame];
+}
+
+static void add_report(json_t **object, const struct job_report *report)
+{
+    const struct forge_product *product = &report->product;
+    json_add(object, "end", json_string(job_end_name(report->end)));
+    json_add_words(object, "output", view_of(report->output));
+    json_add_count(object, "bytes_merged", report->bytes_merged);
+    json_add(object, "seconds", json_real((double)report->took.us / 1e6));
+    json_add_count(object, "took_over", report->took_over);
+    if (report->end == JOB_COMMITTED) {
+        json_add_count(object, "size", product->size);
+        json_add_count(object, "rows_in", product->rows_in);
+        json_add_count(object, "rows_out", product->rows_out);
+        json_add_count(object, "rows_superseded", product->rows_superseded);
+        json_add_count(object, "rows_rejected", product->rows_rejected);
+    }
+    if (report->error.status == HF_OK)
+        return;
+    json_add(object, "status", json_string(hf_status_name(report->error.status)));
+    json_add_words(object, "why", view_of(report->error.why));
+    json_add(object, "blame", json_string(blame_name(report->blame)));
+}
+
+static const char *event_name(enum worker_event event)
+{
+    static const char *const names[] = {
+        [WORKER_PLANNED] = "planned",   [WORKER_STARTED] = "started",
+        [WORKER_PROGRESS] = "progress", [WORKER_ENDED] = "ended",
+        [WORKER_TENDED] = "tended",     [WORKER_PAUSED] = "paused",
+        [WORKER_TROUBLE] = "trouble",
+    };
+    return names[event];
+}
+
+json_t *notice_as_json(const struct worker_notice *notice)
+{
+    json_t *object = json_object();
+    json_add(&object, "event", json_string(event_name(notice->event)));
+    if (notice->order)
+        add_order(&object, notice->order);
+    if (notice->event == WORKER_ENDED && notice->report)
+        add_report(&object, notice->report);
+    else if (notice->why)
+        json_add_words(&object, "why", view_of(notice->why));
+    if (notice->totals)
+        json_add(&object, "totals", totals_as_json(notice->totals));
+    return object;
+}
+
+/* ---- In words ------------------------------------------------------------------------ */
+
+static void tell_group(struct output *out, const char *verb, const struct order *order)
+{
+    char size[SIZE_TEXT_MAX];
+    output_print(out, "%s L%u of %zu chunks, %s", verb, order->level, order->count,
+                 size_text(order->bytes, size));
+}
+
+static void tell_rows(struct output *out, uint64_t in, uint64_t rows_out, uint64_t superseded,
+                      uint64_t rejected)
+{
+    output_print(out,
+                 "%" PRIu64 " rows in, %" PRIu64 " out, %" PRIu64 " superseded, %" PRIu64
+                 " rejected",
+                 in, rows_out, superseded, rejected);
+}
+
+static void tell_end(struct output *out, const struct worker_notice *notice)
+{
+    const struct job_report *report = notice->report;
+    const struct forge_product *product = &report->product;
+    char span[SPAN_TEXT_MAX];
+    tell_group(out, job_end_name(report->end), notice->order);
+    if (report->end == JOB_COMMITTED) {
+        output_print(out, " in %s: ", brief_text(report->took, span));
+        tell_rows(out, product->rows_in, product->rows_out, product->rows_superseded,
+                  product->rows_rejected);
+    } else if (report->error.status != HF_OK) {
+        output_print(out, ": %s: ", hf_status_name(report->error.status));
+        output_words(out, view_of(report->error.why));
+    }
+    output_text(out, "\n");
+}
+
+static void tell_tended(struct output *out, const struct tend_report *tended)
+{
+    const struct {
+        const char *what;
+        uint64_t count;
+    } parts[] = { { "settled", tended->settled }, { "condemned", tended->condemned },
+                  { "retired", tended->retired }, { "reaped", tended->reaped },
+                  { "deleted", tended->deleted }, { "pinned", tended->pinned },
+                  { "dropped", tended->dropped } };
+    const char *between = "tended, in all: ";
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].count == 0)
+            continue;
+        output_print(out, "%s%" PRIu64 " %s", between, parts[i].count, parts[i].what);
+        between = ", ";
+    }
+    output_text(out, "\n");
+}
+
+void tell_notice(struct output *out, const struct worker_notice *notice)
+{
+    char size[SIZE_TEXT_MAX];
+    switch (notice->event) {
+    case WORKER_PLANNED:
+        output_text(out, "planned ");
+        output_count(out, notice->totals->groups_planned, "group");
+        output_print(out, ", %s\n", size_text(notice->totals->bytes_planned, size));
+        break;
+    case WORKER_STARTED:
+        tell_group(out, "started", notice->order);
+        output_text(out, "\n");
+        break;
+    case WORKER_PROGRESS: break;
+    case WORKER_ENDED: tell_end(out, notice); break;
+    case WORKER_TENDED: tell_tended(out, &notice->totals->tended); break;
+    case WORKER_PAUSED:
+    case WORKER_TROUBLE:
+        output_print(out, "%s: ", event_name(notice->event));
+        output_words(out, view_of(notice->why ? notice->why : ""));
+        output_text(out, "\n");
+        break;
+    }
+}
+
+static uint64_t rate(uint64_t bytes, struct span took)
+{
+    return took.us > 0 ? (uint64_t)((double)bytes * 1e6 / (double)took.us) : bytes;
+}
+
+/* "compacted 27 groups, 12.5 MiB in 3s, 4.2 MiB/s: 4000 rows in, ..." */
+void tell_totals(struct output *out, const struct worker_totals *totals, struct span took)
+{
+    char size[SIZE_TEXT_MAX], speed[SIZE_TEXT_MAX], span[SPAN_TEXT_MAX];
+    output_text(out, "compacted ");
+    output_count(out, totals->groups_committed, "group");
+    output_print(out, ", %s in %s, %s/s: ", size_text(totals->bytes_done, size),
+                 brief_text(took, span), size_text(rate(totals->bytes_done, took), speed));
+    tell_rows(out, totals->rows_in, totals->rows_out, totals->rows_superseded,
+              totals->rows_rejected);
+    if (totals->rows_expired > 0)
+        output_print(out, ", %" PRIu64 " expired", totals->rows_expired);
+    if (totals->groups_failed > 0)
+        output_print(out, "; %" PRIu64 " failed", totals->groups_failed);
+    if (totals->groups_lost > 0)
+        output_print(out, "; %" PRIu64 " lost", totals->groups_lost);
+    if (totals->bytes_in_vain > 0)
+        output_print(out, "; %s merged in vain", size_text(totals->bytes_in_vain, size));
+    output_text(out, "\n");
+}

@@ -1,0 +1,235 @@
+/* compact_settings.c: `compact create` and `compact set`: how a partition is compacted. */
+#include "base/parse.h"
+#include "cli/compact.h"
+
+#include <inttypes.h>
+
+/* ---- Options ------------------------------------------------------------------------- */
+
+enum field_kind {
+    FIELD_TEXT,
+    FIELD_FLAG,
+    FIELD_COUNT, /* also sizes */
+    FIELD_SPAN,  /* milliseconds */
+    FIELD_FORMAT,
+    FIELD_CODING,
+    FIELD_POLICY,
+};
+
+/* Which option says what. What chunks are made of cannot change once there are some. */
+static const struct field {
+    const char *option;
+    enum field_kind kind;
+    size_t offset;
+    bool of_chunks;
+} fields[] = {
+#define FIELD(option, kind, member, of_chunks)                                     \
+    {                                                                              \
+        option, FIELD_##kind, offsetof(struct compact_settings, member), of_chunks \
+    }
+    FIELD("format", FORMAT, format, true),
+    FIELD("key", TEXT, key, true),
+    FIELD("time", TEXT, time, true),
+    FIELD("no-header", FLAG, headless, true),
+    FIELD("compress", CODING, coding, false),
+    FIELD("command", TEXT, command, false),
+    FIELD("time-limit", SPAN, command_limit_ms, false),
+    FIELD("max-rejects", COUNT, rejects_max, false),
+    FIELD("policy", POLICY, policy, false),
+    FIELD("level0-count", COUNT, level0_count, false),
+    FIELD("level1-size", COUNT, level1_bytes, false),
+    FIELD("level-factor", COUNT, level_factor, false),
+    FIELD("cascade-base", COUNT, cascade_base, false),
+    FIELD("group-max", COUNT, group_max, false),
+    FIELD("ttl", SPAN, ttl_ms, false),
+    FIELD("grace", SPAN, grace_ms, false),
+    FIELD("late-bound", SPAN, late_bound_ms, false),
+    FIELD("skew", SPAN, skew_tolerance_ms, false),
+    FIELD("retention", SPAN, retention_ms, false),
+    FIELD("backlog", COUNT, backlog_max, false),
+    FIELD("tries", COUNT, tries_max, false),
+    FIELD("step", SPAN, step_ms, false),
+#undef FIELD
+};
+
+#define FIELDS (sizeof fields / sizeof fields[0])
+
+/* A span that has no whole milliseconds would be written as another. */
+static enum hf_status take_span(struct cli *cli, struct span span, int64_t *ms)
+{
+    if (span.us % 1000 != 0)
+        return error_set(&cli->error, HF_INVALID, "it counts in milliseconds");
+    *ms = span.us / 1000;
+    return HF_OK;
+}
+
+static enum hf_status take_field(struct cli *cli, const struct field *field,
+                                 const struct option_value *value,
+                                 struct compact_settings *settings)
+{
+    void *at = (char *)settings + field->offset;
+    switch (field->kind) {
+    case FIELD_TEXT: *(struct view *)at = value->text; return HF_OK;
+    case FIELD_FLAG: *(bool *)at = true; return HF_OK;
+    case FIELD_COUNT: *(uint64_t *)at = value->number; return HF_OK;
+    case FIELD_SPAN: return take_span(cli, value->span, at);
+    case FIELD_FORMAT: return merge_format_parse(value->text, at, &cli->error);
+    case FIELD_CODING: return merge_coding_parse(value->text, at, &cli->error);
+    case FIELD_POLICY: return compact_policy_parse(value->text, at, &cli->error);
+    }
+    return HF_OK;
+}
+
+/* Writes the options that were given over the settings; tells how many, and whether one is about
+ * what chunks are made of. */
+static enum hf_status take_fields(struct cli *cli, struct compact_settings *settings,
+                                  size_t *ret_count, const char **ret_of_chunks)
+{
+    *ret_count = 0;
+    *ret_of_chunks = NULL;
+    for (size_t i = 0; i < FIELDS; i++) {
+        const struct option_value *value = cli_option(cli, fields[i].option);
+        if (!value)
+            continue;
+        enum hf_status status = take_field(cli, &fields[i], value, settings);
+        if (status != HF_OK) {
+            error_prefix(&cli->error, "--%s", fields[i].option);
+            return status;
+        }
+        ++*ret_count;
+        if (fields[i].of_chunks && !*ret_of_chunks)
+            *ret_of_chunks = fields[i].option;
+    }
+    return compact_settings_check(settings, &cli->error);
+}
+
+static void tell(struct cli *cli, const char *done, const struct compact_settings *settings)
+{
+    struct output *out = &cli->out;
+    struct view partition = partition_option(cli);
+    if (cli->json) {
+        json_t *object = json_object();
+        json_add_key(&object, "partition", partition);
+        json_add(&object, "settings", settings_as_json(settings));
+        output_json(out, object);
+        return;
+    }
+    if (cli->quiet)
+        return;
+    output_print(out, "%s partition %.*s: %s, policy %s\n", done, VIEW_ARGS(partition),
+                 merge_format_name(settings->format), compact_policy_name(settings->policy));
+}
+
+/* ---- create -------------------------------------------------------------------------- */
+
+enum hf_status run_compact_create(struct cli *cli)
+{
+    struct compact_settings settings = compact_settings_default();
+    struct desk desk = { .cli = cli };
+    size_t given;
+    const char *of_chunks;
+    enum hf_status status = take_fields(cli, &settings, &given, &of_chunks);
+    if (status != HF_OK)
+        return status;
+    status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = shelf_create(desk.shelf, &settings, &cli->error);
+    if (status == HF_OK)
+        tell(cli, "made", &settings);
+    desk_close(&desk);
+    return status;
+}
+
+/* ---- set ----------------------------------------------------------------------------- */
+
+struct setting {
+    struct desk *desk;
+    struct compact_settings settings;
+    bool read;       /* from the partition's own catalog */
+    bool has_chunks; /* of all catalogs */
+    bool failed;     /* out of memory */
+};
+
+static struct view keep_text(struct setting *setting, struct view text)
+{
+    struct view copy = arena_copy(&setting->desk->cli->arena, text);
+    setting->failed = setting->failed || !copy.data;
+    return copy;
+}
+
+static enum hf_status look_at_catalog(void *argument, struct slot *slot,
+                                      const struct catalog *catalog,
+                                      const struct evidence *evidence)
+{
+    struct setting *setting = argument;
+    (void)slot;
+    (void)evidence;
+    setting->has_chunks =
+        setting->has_chunks || catalog->live_count > 0 || catalog->grave_count > 0;
+    if (setting->read)
+        return HF_OK;
+    setting->read = true;
+    setting->settings = catalog->settings;
+    setting->settings.key = keep_text(setting, catalog->settings.key);
+    setting->settings.time = keep_text(setting, catalog->settings.time);
+    setting->settings.command = keep_text(setting, catalog->settings.command);
+    return HF_OK;
+}
+
+static enum hf_status change(struct setting *setting)
+{
+    struct cli *cli = setting->desk->cli;
+    size_t given;
+    const char *of_chunks;
+    if (setting->failed)
+        return error_no_memory(&cli->error);
+    enum hf_status status = take_fields(cli, &setting->settings, &given, &of_chunks);
+    if (status != HF_OK)
+        return status;
+    if (given == 0)
+        return error_set(&cli->error, HF_INVALID,
+                         "name what to change; --help lists it, and 'compact status --json' "
+                         "shows what is set");
+    if (of_chunks && setting->has_chunks)
+        return error_set(&cli->error, HF_CONFLICT,
+                         "--%s cannot change any more: there are chunks that are made so",
+                         of_chunks);
+    return HF_OK;
+}
+
+/* Children of a split have settings of their own. */
+static enum hf_status set_all(struct setting *setting)
+{
+    struct desk *desk = setting->desk;
+    struct cli *cli = desk->cli;
+    struct catalog_names names;
+    enum hf_status status = catalog_names_read(desk, &names);
+    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
+        struct slot *slot;
+        struct catalog_op op = { .kind = CATALOG_SET, .settings = &setting->settings };
+        status = shelf_slot(desk->shelf, names.names[i], &slot, &cli->error);
+        if (status == HF_OK) {
+            status = slot_apply(slot, &op, /* deadline */ (struct mono_time){ 0 });
+            cli->error = op.error;
+        }
+    }
+    catalog_names_release(&names);
+    return status;
+}
+
+enum hf_status run_compact_set(struct cli *cli)
+{
+    struct desk desk;
+    struct setting setting = { .desk = &desk };
+    enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = desk_walk(&desk, look_at_catalog, &setting);
+    if (status == HF_OK)
+        status = change(&setting);
+    if (status == HF_OK)
+        status = set_all(&setting);
+    if (status == HF_OK)
+        tell(cli, "changed", &setting.settings);
+    desk_close(&desk);
+    return status;
+}

@@ -1,0 +1,368 @@
+/* catalog_change.c: transitions that change what is live without adding or merging: blame,
+ * quarantine, undelete, split; and the settings. */
+#include "base/check.h"
+#include "base/layout.h"
+#include "base/rule.h"
+#include "compact/catalog_inside.h"
+
+#include <stdlib.h>
+
+/* ---- Blame and quarantine ------------------------------------------------------------ */
+
+/* Appends a live chunk as it will be: its tries and quarantine changed, its time begun anew. */
+static enum hf_status prepare_change(struct catalog *catalog, struct blamed *blamed,
+                                     const struct chunk *live, unsigned tries,
+                                     struct view quarantine, const struct evidence *evidence,
+                                     struct hf_error *error)
+{
+    struct chunk chunk = *live;
+    chunk.tries = tries;
+    chunk.since = stamp_now(evidence);
+    chunk.quarantine = catalog_keep(catalog, quarantine);
+    if (!chunk.quarantine.data)
+        return error_no_memory(error);
+    enum hf_status status = chunk_seal(catalog, &chunk, CHUNK_BYTES_READ_MAX, error);
+    if (status == HF_OK)
+        blamed->chunks[blamed->count++] = chunk;
+    return status;
+}
+
+static bool blamed_room(struct blamed *blamed, size_t count)
+{
+    blamed->chunks = malloc((count ? count : 1) * sizeof *blamed->chunks);
+    return blamed->chunks != NULL;
+}
+
+static enum hf_status blame_culprit(struct catalog *catalog, struct catalog_op *op,
+                                    const struct evidence *evidence, struct blamed *blamed)
+{
+    const struct chunk *chunk = catalog_live_by_key(catalog, op->culprit);
+    if (!chunk || chunk->quarantine.size > 0)
+        return HF_OK;
+    struct reason reason = reason_make(0, op->reason);
+    return prepare_change(catalog, blamed, chunk, chunk->tries,
+                          (struct view){ reason.text, reason.size }, evidence, &op->error);
+}
+
+static enum hf_status blame_group(struct catalog *catalog, struct catalog_op *op,
+                                  const struct evidence *evidence, struct blamed *blamed)
+{
+    enum hf_status status = catalog_check_twice(op->sources, op->source_count, &op->error);
+    for (size_t i = 0; i < op->source_count && status == HF_OK; i++) {
+        const struct chunk *chunk = catalog_live_by_key(catalog, op->sources[i]);
+        if (!chunk)
+            continue;
+        unsigned tries = chunk->tries < CHUNK_TRIES_MAX ? chunk->tries + 1 : CHUNK_TRIES_MAX;
+        bool enough = tries >= catalog->settings.tries_max && chunk->quarantine.size == 0;
+        struct reason reason = reason_make(tries, op->reason);
+        struct view why =
+            enough ? (struct view){ reason.text, reason.size } : chunk->quarantine;
+        status = prepare_change(catalog, blamed, chunk, tries, why, evidence, &op->error);
+    }
+    return status;
+}
+
+enum hf_status blame_prepare(struct catalog *catalog, struct catalog_op *op,
+                             const struct evidence *evidence, struct blamed *blamed)
+{
+    if (op->blame == BLAME_NOBODY)
+        return HF_OK;
+    if (!blamed_room(blamed, op->source_count))
+        return error_no_memory(&op->error);
+    return op->blame == BLAME_CHUNK ? blame_culprit(catalog, op, evidence, blamed)
+                                    : blame_group(catalog, op, evidence, blamed);
+}
+
+void blame_apply(struct catalog *catalog, const struct blamed *blamed)
+{
+    for (size_t i = 0; i < blamed->count; i++) {
+        struct chunk *live = catalog_live_by_key(catalog, blamed->chunks[i].key);
+        if (!live)
+            continue; /* only with a broken rule: it was condemned itself */
+        catalog->live_bytes += chunk_bytes(&blamed->chunks[i]);
+        catalog->live_bytes -= chunk_bytes(live);
+        *live = blamed->chunks[i];
+    }
+}
+
+static enum hf_status prepare_quarantine(struct catalog *catalog, struct catalog_op *op,
+                                         const struct evidence *evidence, struct blamed *blamed)
+{
+    bool back = op->reason.size == 0;
+    struct reason reason = reason_make(0, op->reason);
+    struct view why = back ? VIEW("") : (struct view){ reason.text, reason.size };
+    for (size_t i = 0; i < op->key_count; i++) {
+        const struct chunk *chunk = catalog_live_by_key(catalog, op->keys[i]);
+        if (!chunk)
+            return error_set(&op->error, HF_NOT_FOUND, "there is no live chunk %.*s",
+                             VIEW_ARGS(view_first(op->keys[i], 100)));
+        unsigned tries = back ? 0 : chunk->tries;
+        if (view_equal(chunk->quarantine, why) && chunk->tries == tries)
+            continue;
+        enum hf_status status =
+            prepare_change(catalog, blamed, chunk, tries, why, evidence, &op->error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+enum hf_status catalog_apply_quarantine(struct catalog *catalog, struct catalog_op *op,
+                                        const struct evidence *evidence)
+{
+    struct blamed blamed = { 0 };
+    if (op->key_count == 0 || op->key_count > CATALOG_LIVE_MAX)
+        return error_set(&op->error, HF_INVALID, "name 1 to %d chunks", CATALOG_LIVE_MAX);
+    enum hf_status status = catalog_check_twice(op->keys, op->key_count, &op->error);
+    if (status == HF_OK && !blamed_room(&blamed, op->key_count))
+        status = error_no_memory(&op->error);
+    if (status == HF_OK)
+        status = prepare_quarantine(catalog, op, evidence, &blamed);
+    if (status == HF_OK) {
+        blame_apply(catalog, &blamed);
+        op->changed = blamed.count > 0;
+    }
+    free(blamed.chunks);
+    return status;
+}
+
+/* ---- Undelete ------------------------------------------------------------------------ */
+
+void catalog_exhume(struct catalog *catalog, struct grave *grave, struct view key)
+{
+    for (size_t i = 0; i < grave->count; i++) {
+        if (!view_equal(grave->chunks[i].key, key))
+            continue;
+        catalog->dead_bytes -= chunk_bytes(&grave->chunks[i]);
+        catalog->dead_count--;
+        memmove(&grave->chunks[i], &grave->chunks[i + 1],
+                (grave->count - i - 1) * sizeof *grave->chunks);
+        grave->count--;
+        grave->raw = VIEW("");
+        grave->leaving = grave->count == 0;
+        return;
+    }
+}
+
+static struct grave *grave_by_key(const struct catalog *catalog, struct view key)
+{
+    const struct key_slot *slot = key_index_get(&catalog->inside->index, key);
+    bool dead = slot && slot->state == CHUNK_TOMBSTONE;
+    return dead ? catalog_grave_of(catalog, slot->serial) : NULL;
+}
+
+static enum hf_status judge_undelete(const struct catalog *catalog, struct catalog_op *op,
+                                     const struct grave *grave)
+{
+    if (!grave)
+        return error_set(&op->error, HF_NOT_FOUND,
+                         "there is no tombstone of this chunk: it is %s",
+                         chunk_state_name(catalog_state(catalog, op->keys[0])));
+    if (catalog->child_count > 0)
+        return error_set(&op->error, HF_CONFLICT,
+                         "the partition was split since: it cannot be undone any more");
+    if (grave->undone)
+        return error_set(&op->error, HF_CONFLICT,
+                         "an undelete took this chunk back, with all that was merged into it");
+    if (grave->into.size > 0 && !catalog_live_by_key(catalog, grave->into))
+        return error_set(&op->error, HF_CONFLICT,
+                         "what it was merged into is not live any more: it cannot be undone");
+    return HF_OK;
+}
+
+/* The chunks that come back, as they will be: all of a merge, or the one that was asked for. */
+static enum hf_status prepare_back(struct catalog *catalog, struct catalog_op *op,
+                                   const struct grave *grave, bool whole,
+                                   const struct evidence *evidence, struct blamed *back)
+{
+    if (!blamed_room(back, grave->count))
+        return error_no_memory(&op->error);
+    for (size_t i = 0; i < grave->count; i++) {
+        const struct chunk *chunk = &grave->chunks[i];
+        if (!whole && !view_equal(chunk->key, op->keys[0]))
+            continue;
+        enum hf_status status = prepare_change(catalog, back, chunk, chunk->tries,
+                                               chunk->quarantine, evidence, &op->error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* The target of a merge that is undone goes to a grave of its own. */
+static void bury_target(struct catalog *catalog, struct view target, struct chunk *place,
+                        const struct evidence *evidence)
+{
+    struct chunk *live = catalog_live_by_key(catalog, target);
+    *place = *live;
+    live->leaving = true;
+    catalog_sweep_live(catalog);
+    struct grave grave = catalog_new_grave(evidence, VIEW(""), place, 1);
+    grave.undone = true;
+    catalog_push_grave(catalog, &grave);
+}
+
+static void do_undelete(struct catalog *catalog, struct grave *grave, const struct blamed *back,
+                        struct chunk *place, const struct evidence *evidence)
+{
+    struct view into = grave->into;
+    bool undo = place != NULL;
+    unsigned target = catalog_cascade(catalog);
+    if (undo)
+        grave->leaving = true;
+    else
+        catalog_exhume(catalog, grave, back->chunks[0].key);
+    catalog_sweep_graves(catalog);
+    if (undo)
+        bury_target(catalog, into, place, evidence);
+    for (size_t i = 0; i < back->count; i++) {
+        catalog_push_live(catalog, &back->chunks[i]);
+        catalog_count_entry(catalog, back->chunks[i].level);
+    }
+    catalog_set_due(catalog, target, evidence);
+}
+
+/* All that can fail: the chunks that come back, the place of the target, and room. */
+static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_op *op,
+                                       const struct grave *grave,
+                                       const struct evidence *evidence, struct blamed *back,
+                                       struct chunk **ret_place)
+{
+    bool undo = grave->into.size > 0 && RULE(UNDELETE_UNDOES_ALL);
+    enum hf_status status = prepare_back(catalog, op, grave, undo, evidence, back);
+    if (status != HF_OK)
+        return status;
+    if (undo) {
+        *ret_place = catalog_take(catalog, sizeof **ret_place);
+        if (!*ret_place)
+            return error_no_memory(&op->error);
+    }
+    bool room = catalog_room_live(catalog, back->count) && catalog_room_graves(catalog, 1);
+    return room ? HF_OK : error_no_memory(&op->error);
+}
+
+enum hf_status catalog_apply_undelete(struct catalog *catalog, struct catalog_op *op,
+                                      const struct evidence *evidence)
+{
+    struct blamed back = { 0 };
+    struct chunk *place = NULL;
+    if (op->key_count != 1)
+        return error_set(&op->error, HF_INVALID, "one chunk is undeleted at a time");
+    if (catalog_live_by_key(catalog, op->keys[0])) {
+        op->already = true;
+        return HF_OK;
+    }
+    struct grave *grave = grave_by_key(catalog, op->keys[0]);
+    enum hf_status status = judge_undelete(catalog, op, grave);
+    if (status == HF_OK && grave)
+        status = prepare_undelete(catalog, op, grave, evidence, &back, &place);
+    /* Making room may have moved the graves. */
+    grave = grave_by_key(catalog, op->keys[0]);
+    if (status == HF_OK && grave) {
+        do_undelete(catalog, grave, &back, place, evidence);
+        op->moved = back.count;
+        op->changed = true;
+    }
+    free(back.chunks);
+    return status;
+}
+
+/* ---- Split --------------------------------------------------------------------------- */
+
+static enum hf_status check_children(const struct catalog *catalog, struct catalog_op *op)
+{
+    for (size_t i = 0; i < CATALOG_CHILDREN; i++)
+        if (!layout_partition_valid(op->children[i]) ||
+            view_equal(op->children[i], catalog->partition))
+            return error_set(&op->error, HF_INVALID, "a child has a name that is none");
+    if (catalog->depth >= CATALOG_DEPTH_MAX)
+        return error_set(&op->error, HF_INVALID, "a partition cannot be split any deeper");
+    return catalog_check_twice(op->children, CATALOG_CHILDREN, &op->error);
+}
+
+static enum hf_status judge_split(const struct catalog *catalog, struct catalog_op *op,
+                                  const struct evidence *evidence)
+{
+    if (catalog->child_count > 0) {
+        op->already = catalog->split_by == op->split_by;
+        for (size_t i = 0; i < CATALOG_CHILDREN; i++)
+            op->already = op->already && view_equal(catalog->children[i], op->children[i]);
+        return op->already ? HF_OK : error_set(&op->error, HF_MISMATCH, "it was split already");
+    }
+    if (RULE(SPLIT_CHECKS_LIVE) && catalog_live_hash(catalog) != op->live_hash)
+        return error_set(&op->error, HF_CONFLICT,
+                         "chunks came or went since the children were made");
+    return catalog_name_age(catalog, op, evidence);
+}
+
+/* References grouped by child: that is how they are written. */
+static void refer_to_children(struct catalog *catalog)
+{
+    for (unsigned child = 0; child < CATALOG_CHILDREN; child++)
+        for (size_t i = 0; i < catalog->live_count; i++) {
+            const struct chunk *chunk = &catalog->live[i];
+            if (split_route(catalog->partition, catalog->split_by, chunk->key, chunk->min_ms) ==
+                child)
+                catalog_push_reference(catalog, chunk->key, child);
+        }
+}
+
+enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *op,
+                                   const struct evidence *evidence)
+{
+    struct view children[CATALOG_CHILDREN];
+    enum hf_status status = check_children(catalog, op);
+    if (status == HF_OK)
+        status = judge_split(catalog, op, evidence);
+    if (status != HF_OK || op->already)
+        return status;
+    for (size_t i = 0; i < CATALOG_CHILDREN; i++) {
+        children[i] = catalog_keep(catalog, op->children[i]);
+        if (!children[i].data)
+            return error_no_memory(&op->error);
+    }
+    if (!catalog_room_references(catalog, catalog->live_count))
+        return error_no_memory(&op->error);
+    memcpy(catalog->children, children, sizeof children);
+    catalog->child_count = CATALOG_CHILDREN;
+    catalog->split_by = op->split_by;
+    op->moved = catalog->live_count;
+    refer_to_children(catalog);
+    catalog->live_count = 0;
+    catalog->live_bytes = 0;
+    catalog->cascade = (struct cascade){ 0 };
+    catalog->due = (struct stamp){ 0, 0 };
+    op->changed = true;
+    return HF_OK;
+}
+
+/* ---- Settings ------------------------------------------------------------------------ */
+
+/* What chunks are made of cannot change under them. */
+static bool changes_the_data(const struct compact_settings *a, const struct compact_settings *b)
+{
+    return a->format != b->format || !view_equal(a->key, b->key) ||
+           !view_equal(a->time, b->time) || a->headless != b->headless;
+}
+
+enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
+                                 const struct evidence *evidence)
+{
+    struct compact_settings kept;
+    check(op->settings != NULL);
+    bool used = catalog->live_count + catalog->dead_count + catalog->reference_count > 0;
+    enum hf_status status = compact_settings_check(op->settings, &op->error);
+    if (status != HF_OK || compact_settings_equal(op->settings, &catalog->settings))
+        return status;
+    if (used && changes_the_data(op->settings, &catalog->settings))
+        return error_set(&op->error, HF_INVALID,
+                         "format, key, time and header stay as they are once there are chunks");
+    status = catalog_keep_settings(catalog, op->settings, &kept, &op->error);
+    if (status != HF_OK)
+        return status;
+    unsigned target = catalog_cascade(catalog);
+    catalog->settings = kept;
+    catalog_set_due(catalog, target, evidence);
+    op->changed = true;
+    return HF_OK;
+}

@@ -1,0 +1,505 @@
+/* forge_files.c: the real forge: sources are fetched into files, checked, merged into a file,
+ * and that is put. Whatever happens, the files are gone afterwards; a source or a command is
+ * blamed only for what it certainly did. */
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "base/layout.h"
+#include "base/rule.h"
+#include "compact/forge_inside.h"
+#include "merge/survey.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_BYTES (256 * KIB)
+
+/* ---- Whether to go on ---------------------------------------------------------------- */
+
+bool forge_goes_on(struct piece *piece, uint64_t done)
+{
+    const struct forge_order *order = piece->order;
+    if (!atomic_load(&piece->stop) && order->go_on &&
+        !order->go_on(order->argument, done, 2 * piece->bytes))
+        atomic_store(&piece->stop, true);
+    return !atomic_load(&piece->stop);
+}
+
+static bool merge_step(void *argument, uint64_t done, uint64_t total)
+{
+    struct piece *piece = argument;
+    double share = total > 0 ? (double)done / (double)total : 1;
+    return forge_goes_on(piece, piece->bytes +
+                                    (uint64_t)((double)piece->bytes * (share < 1 ? share : 1)));
+}
+
+static bool put_step(void *argument, uint64_t done, uint64_t total)
+{
+    struct piece *piece = argument;
+    (void)done;
+    (void)total;
+    return forge_goes_on(piece, 2 * piece->bytes);
+}
+
+enum hf_status forge_cancelled(struct hf_error *error)
+{
+    return error_set(error, HF_CANCELLED, "stopped because the caller asked to");
+}
+
+/* ---- Files --------------------------------------------------------------------------- */
+
+enum hf_status forge_local_failure(struct hf_error *error, int errno_value, const char *what)
+{
+    error_from_errno(error, errno_value, what);
+    error->status = HF_UNAVAILABLE;
+    return HF_UNAVAILABLE;
+}
+
+static const char *path_in(struct piece *piece, const char *name)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%s", piece->folder, name);
+    if (size < 0 || size >= (int)sizeof path)
+        return NULL;
+    return arena_copy(&piece->arena, (struct view){ path, (size_t)size }).data;
+}
+
+/* Numbered, with the end that its key has: by that a command may know what it reads. */
+static const char *source_path(struct piece *piece, size_t index)
+{
+    char name[80];
+    struct view key = piece->order->sources[index].key;
+    size_t from = key.size;
+    while (from > 0 && key.data[from - 1] != '/')
+        from--;
+    struct view leaf = view_from(key, from);
+    struct view end = view_from(leaf, view_find(leaf, '.'));
+    bool plain = end.size < 16;
+    for (size_t i = 0; i < end.size && plain; i++)
+        plain = (end.data[i] >= 'a' && end.data[i] <= 'z') || end.data[i] == '.';
+    snprintf(name, sizeof name, "%06zu%.*s", index, VIEW_ARGS(plain ? end : VIEW("")));
+    return path_in(piece, name);
+}
+
+enum hf_status forge_check_sum(int fd, uint64_t *ret_size, uint32_t *ret_crc,
+                               struct hf_error *error)
+{
+    char *buffer = malloc(READ_BYTES);
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    ssize_t got = 1;
+    if (!buffer)
+        return error_no_memory(error);
+    while (got > 0) {
+        got = pread(fd, buffer, READ_BYTES, (off_t)size);
+        if (got > 0) {
+            crc = crc32c(crc, (struct view){ buffer, (size_t)got });
+            size += (uint64_t)got;
+        }
+    }
+    int failed = errno;
+    free(buffer);
+    if (got < 0)
+        return forge_local_failure(error, failed, "read back");
+    *ret_size = size;
+    *ret_crc = crc;
+    return HF_OK;
+}
+
+/* ---- Merging ------------------------------------------------------------------------- */
+
+static struct view named_field(struct view field)
+{
+    return field.size > 0 ? field : (struct view){ NULL, 0 };
+}
+
+static struct merge_options record_options(const struct piece *piece)
+{
+    const struct compact_settings *settings = piece->order->settings;
+    struct merge_options options = MERGE_OPTIONS;
+    options.format = settings->format;
+    options.key = named_field(settings->key);
+    options.time = named_field(settings->time);
+    options.headless = settings->headless;
+    options.memory_bytes = piece->order->memory_bytes;
+    return options;
+}
+
+static struct merge_options options_of(struct piece *piece)
+{
+    const struct compact_settings *settings = piece->order->settings;
+    struct merge_options options = record_options(piece);
+    options.coding = settings->coding;
+    options.rejects_max = settings->rejects_max;
+    options.threads = piece->files->threads;
+    options.reject_path = piece->rejects;
+    options.scratch_folder = piece->folder;
+    options.intermediate = true;
+    options.progress.step = merge_step;
+    options.progress.context = piece;
+    if (settings->command.size > 0) {
+        options.format = MERGE_EXEC;
+        options.key = options.time = (struct view){ NULL, 0 };
+        options.coding = MERGE_PLAIN;
+        options.command.line = settings->command;
+        options.command.time_limit = SPAN_MS(settings->command_limit_ms);
+    }
+    return options;
+}
+
+static bool has_records(enum merge_format format)
+{
+    return format != MERGE_CONCAT && format != MERGE_EXEC;
+}
+
+/* A merge failed, or its rows are not those of the catalog: looks through the sources one by
+ * one for the one that is to blame. Their bytes are those that were put: so it is how they
+ * came. */
+static void find_culprit(struct piece *piece)
+{
+    const struct forge_order *order = piece->order;
+    struct merge_options options = record_options(piece);
+    struct survey survey;
+    struct hf_error error;
+    for (size_t i = 0; i < order->source_count && has_records(options.format); i++) {
+        if (!forge_goes_on(piece, 2 * piece->bytes))
+            return;
+        enum hf_status status =
+            merge_survey(piece->files->env, &options, piece->paths[i], &survey, &error);
+        bool unreadable = status == HF_CORRUPT || status == HF_INVALID;
+        bool other = status == HF_OK && survey.rows_counted &&
+                     ((order->sources[i].rows_known && survey.rows != order->sources[i].rows) ||
+                      survey.malformed > order->settings->rejects_max);
+        if (unreadable || other) {
+            piece->product->culprit = i;
+            return;
+        }
+    }
+}
+
+/* Failures of this machine are nobody's fault; a command that fails may have a reason that
+ * lies in what it read. */
+static enum hf_status judge_failure(struct piece *piece, enum hf_status status)
+{
+    bool command = piece->order->settings->command.size > 0;
+    bool in_data = status == HF_INVALID || status == HF_CORRUPT || status == HF_UNSUPPORTED;
+    if (status == HF_CANCELLED)
+        return status;
+    if (in_data && !command)
+        find_culprit(piece);
+    piece->product->group_fault = in_data || command;
+    return status;
+}
+
+/* Rows that all sources have together, where all are known. */
+static bool rows_of_sources(const struct forge_order *order, uint64_t *ret_rows)
+{
+    *ret_rows = 0;
+    for (size_t i = 0; i < order->source_count; i++) {
+        if (!order->sources[i].rows_known)
+            return false;
+        *ret_rows += order->sources[i].rows;
+    }
+    return true;
+}
+
+static enum hf_status check_rows(struct piece *piece, const struct merge_result *result,
+                                 struct hf_error *error)
+{
+    struct forge_product *product = piece->product;
+    uint64_t expected;
+    product->rows_known = result->rows_counted;
+    product->rows_in = result->rows_in;
+    product->rows_out = result->rows_out;
+    product->rows_superseded = result->rows_superseded;
+    product->rows_rejected = result->rows_rejected;
+    if (!result->rows_counted || !rows_of_sources(piece->order, &expected) ||
+        expected == result->rows_in)
+        return HF_OK;
+    find_culprit(piece);
+    product->group_fault = true;
+    return error_set(error, HF_CORRUPT, "%" PRIu64 " rows were read, the catalog says %" PRIu64,
+                     result->rows_in, expected);
+}
+
+/* ---- Commands ------------------------------------------------------------------------ */
+
+static enum hf_status lie(struct piece *piece, struct hf_error *error)
+{
+    piece->product->group_fault = true;
+    error_prefix(error, "the command ended well, but");
+    return error->status;
+}
+
+static enum hf_status check_sources_unchanged(struct piece *piece, struct hf_error *error)
+{
+    for (size_t i = 0; i < piece->order->source_count; i++) {
+        const struct forge_source *source = &piece->order->sources[i];
+        uint64_t size = 0;
+        uint32_t crc = 0;
+        int fd = open(piece->paths[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        enum hf_status status = fd < 0
+                                    ? forge_local_failure(error, errno, "open a source again")
+                                    : forge_check_sum(fd, &size, &crc, error);
+        if (fd >= 0)
+            close(fd);
+        bool same = size == source->size && crc == source->crc32c;
+        if (status != HF_OK || (!same && RULE(CHECKSUM_ON_READ)))
+            return error_set(error, HF_CORRUPT, "it changed or removed its input %.*s",
+                             VIEW_ARGS(view_first(source->key, 120)));
+    }
+    return HF_OK;
+}
+
+/* What a command wrote is counted, and cannot be more than it read, nor nothing of something. */
+static enum hf_status check_command_rows(struct piece *piece, struct hf_error *error)
+{
+    struct forge_product *product = piece->product;
+    struct merge_options options = record_options(piece);
+    struct survey survey;
+    uint64_t rows_in;
+    if (!has_records(options.format) || !rows_of_sources(piece->order, &rows_in))
+        return HF_OK;
+    enum hf_status status =
+        merge_survey(piece->files->env, &options, piece->output, &survey, error);
+    if (status == HF_CORRUPT || status == HF_INVALID)
+        return error_set(error, HF_CORRUPT, "what it wrote cannot be read as %s",
+                         merge_format_name(options.format));
+    if (status != HF_OK || !survey.rows_counted)
+        return status;
+    if (survey.rows > rows_in || (survey.rows == 0 && rows_in > 0))
+        return error_set(error, HF_CORRUPT, "it made %" PRIu64 " rows of %" PRIu64, survey.rows,
+                         rows_in);
+    if (survey.malformed > piece->order->settings->rejects_max)
+        return error_set(error, HF_CORRUPT, "%" PRIu64 " rows that it wrote cannot be read",
+                         survey.malformed);
+    product->rows_known = true;
+    product->rows_in = rows_in;
+    product->rows_out = survey.rows;
+    product->rows_superseded = rows_in - survey.rows;
+    return HF_OK;
+}
+
+static enum hf_status check_command(struct piece *piece, const struct merge_result *result,
+                                    struct hf_error *error)
+{
+    enum hf_status status = check_sources_unchanged(piece, error);
+    if (status == HF_OK && result->bytes_out == 0 && piece->bytes > 0)
+        status = error_set(error, HF_CORRUPT, "it wrote nothing");
+    if (status == HF_OK)
+        status = check_command_rows(piece, error);
+    return status == HF_CORRUPT ? lie(piece, error) : status;
+}
+
+static enum hf_status merge(struct piece *piece, uint32_t *ret_crc, struct hf_error *error)
+{
+    struct merge_options options = options_of(piece);
+    struct merge_result result;
+    enum hf_status status =
+        merge_files(piece->files->env, &options, piece->paths, piece->order->source_count,
+                    piece->output, &result, error);
+    if (status != HF_OK)
+        return judge_failure(piece, status);
+    *ret_crc = result.crc32c;
+    if (options.format == MERGE_EXEC)
+        return check_command(piece, &result, error);
+    return check_rows(piece, &result, error);
+}
+
+/* ---- Putting ------------------------------------------------------------------------- */
+
+/* Whether the object that is there is the one that we put: our own first try may have landed. */
+static enum hf_status compare_output(struct piece *piece, struct hf_error *error)
+{
+    const struct progress progress = { put_step, piece };
+    const char *path = path_in(piece, "compare");
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    if (fd < 0)
+        return forge_local_failure(error, path ? errno : ENOMEM, "make a scratch file");
+    enum hf_status status = forge_get_object(piece, piece->order->output, fd, &progress, error);
+    if (status == HF_OK)
+        status = forge_check_sum(fd, &size, &crc, error);
+    close(fd);
+    if (status == HF_OK && (size != piece->product->size || crc != piece->product->crc32c))
+        status =
+            error_set(error, HF_CONFLICT, "there is another object under the output's name");
+    return status;
+}
+
+/* Puts until there is an answer: the name is ours, so to put it again changes nothing. */
+static enum hf_status put_file(struct piece *piece, struct view key, int fd,
+                               struct condition condition, struct hf_error *error)
+{
+    struct forge_files *files = piece->files;
+    const struct progress progress = { put_step, piece };
+    enum hf_status status = HF_OK;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        struct put_call call = { .key = key, .condition = condition, .quiet = true };
+        status = store_put_file(files->store, &call, fd, &progress);
+        *error = call.error;
+        bool again = status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+        if (!again || i + 1 == TRIES_MAX || !put_step(piece, 0, 0))
+            break;
+        env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
+    }
+    return status;
+}
+
+/* Rows that could not be read are kept before what was made of the others can be committed. */
+static enum hf_status put_rejects(struct piece *piece, struct hf_error *error)
+{
+    struct forge_product *product = piece->product;
+    if (product->rows_rejected == 0)
+        return HF_OK;
+    int size = snprintf(product->rejects, sizeof product->rejects, "%s%.*s%s",
+                        LAYOUT_KEPT_FOLDER, VIEW_ARGS(piece->order->output), LAYOUT_REJECTS);
+    if (size < 0 || size >= (int)sizeof product->rejects)
+        return error_set(error, HF_INVALID, "the output's name is too long");
+    int fd = open(piece->rejects, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return forge_local_failure(error, errno, "open the rejected rows");
+    enum hf_status status =
+        put_file(piece, view_of(product->rejects), fd, (struct condition){ 0 }, error);
+    close(fd);
+    return status;
+}
+
+static enum hf_status put_output(struct piece *piece, uint32_t crc, struct hf_error *error)
+{
+    struct forge_product *product = piece->product;
+    struct stat info;
+    int fd = open(piece->output, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        forge_local_failure(error, errno, "open what was merged");
+        if (fd >= 0)
+            close(fd);
+        return error->status;
+    }
+    product->size = (uint64_t)info.st_size;
+    product->crc32c = crc;
+    enum hf_status status = HF_OK;
+    if (piece->order->settings->command.size > 0)
+        status = forge_check_sum(fd, &product->size, &product->crc32c, error);
+    if (status == HF_OK)
+        status = put_rejects(piece, error);
+    if (status == HF_OK && !forge_goes_on(piece, 2 * piece->bytes))
+        status = forge_cancelled(error);
+    if (status == HF_OK) {
+        product->put_sent = true;
+        status = put_file(piece, piece->order->output, fd, if_absent(), error);
+        if (status == HF_CONFLICT)
+            status = compare_output(piece, error);
+    }
+    close(fd);
+    return status;
+}
+
+/* ---- The forge ----------------------------------------------------------------------- */
+
+static enum hf_status name_files(struct piece *piece, struct hf_error *error)
+{
+    const struct forge_order *order = piece->order;
+    size_t count = order->source_count;
+    piece->paths = arena_take(&piece->arena, count * sizeof *piece->paths);
+    piece->lent = arena_take(&piece->arena, count * sizeof *piece->lent);
+    for (size_t i = 0; piece->lent && i < count; i++)
+        piece->lent[i].fd = -1;
+    piece->output = path_in(piece, "output");
+    piece->rejects = path_in(piece, "rejects");
+    if (!piece->paths || !piece->lent || !piece->output || !piece->rejects)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        piece->paths[i] = source_path(piece, i);
+        piece->bytes += order->sources[i].size;
+        if (!piece->paths[i])
+            return error_no_memory(error);
+    }
+    return HF_OK;
+}
+
+static enum hf_status make_folder(struct piece *piece, struct hf_error *error)
+{
+    struct forge_files *files = piece->files;
+    int size = snprintf(piece->folder, sizeof piece->folder, "%s/%" PRIuFAST64,
+                        files->scratch.path, atomic_fetch_add(&files->jobs, 1));
+    if (size < 0 || size >= (int)sizeof piece->folder - 32)
+        return error_set(error, HF_INVALID, "the path of the scratch folder is too long");
+    if (mkdir(piece->folder, 0700) != 0)
+        return forge_local_failure(error, errno, "make a scratch folder");
+    return HF_OK;
+}
+
+static enum hf_status work(struct piece *piece, struct hf_error *error)
+{
+    uint32_t crc = 0;
+    enum hf_status status = name_files(piece, error);
+    if (status == HF_OK)
+        status = forge_fetch_all(piece, error);
+    if (status == HF_OK)
+        status = merge(piece, &crc, error);
+    if (status == HF_OK)
+        status = put_output(piece, crc, error);
+    return status;
+}
+
+static enum hf_status make(struct forge *forge, const struct forge_order *order,
+                           struct forge_product *ret_product, struct hf_error *error)
+{
+    struct forge_files *files = (struct forge_files *)(void *)forge;
+    struct piece piece = { .files = files,
+                           .order = order,
+                           .product = ret_product,
+                           .arena = ARENA_INIT,
+                           .shared = { .culprit = FORGE_NOBODY } };
+    *ret_product = (struct forge_product){ .culprit = FORGE_NOBODY };
+    if (order->memory_bytes < MERGE_MEMORY_MIN || order->source_count == 0)
+        return error_set(error, HF_INVALID,
+                         "a merge needs sources, and %zu MiB of memory at least",
+                         MERGE_MEMORY_MIN / MIB);
+    enum hf_status status = make_folder(&piece, error);
+    if (status != HF_OK)
+        return status;
+    env_mutex_init(files->env, &piece.shared.mutex);
+    env_cond_init(files->env, &piece.shared.changed);
+    status = work(&piece, error);
+    forge_give_back(&piece);
+    env_cond_release(&piece.shared.changed);
+    env_mutex_release(&piece.shared.mutex);
+    scratch_remove(piece.folder);
+    arena_release(&piece.arena);
+    return status;
+}
+
+struct forge *forge_files_new(struct env *env, struct store *store, const char *scratch,
+                              size_t threads, struct hf_error *error)
+{
+    struct forge_files *files = calloc(1, sizeof *files);
+    if (!files) {
+        error_no_memory(error);
+        return NULL;
+    }
+    files->forge.make = make;
+    files->env = env;
+    files->store = store;
+    files->threads = threads;
+    if (scratch_open(&files->scratch, env, scratch, error) != HF_OK) {
+        free(files);
+        return NULL;
+    }
+    return &files->forge;
+}
+
+void forge_files_free(struct forge *forge)
+{
+    struct forge_files *files = (struct forge_files *)(void *)forge;
+    if (!files)
+        return;
+    scratch_close(&files->scratch);
+    free(files);
+}

@@ -1,0 +1,118 @@
+/* pause.c: compaction of a partition stopped by a person, and let go on: an object that is there
+ * or not. Workers look before each plan; jobs under way are finished. */
+#include "base/parse.h"
+#include "compact/shelf.h"
+
+#include <stdio.h>
+
+#define PAUSE_BYTES_MAX ((size_t)16 * 1024)
+
+/* A write without an answer is made again: it has no condition, so that changes nothing more. */
+#define PAUSE_TRIES_MAX 4
+
+static void pause_key(const struct shelf *shelf, char ret_key[KEY_BYTES_MAX + 1])
+{
+    layout_partition_key(view_of(shelf->partition), LAYOUT_PAUSE, ret_key);
+}
+
+/* ---- The object ---------------------------------------------------------------------- */
+
+static bool encode(struct shelf *shelf, struct view why, struct view by, struct buffer *text)
+{
+    char nonce[NONCE_SIZE + 1], since[TIME_TEXT_MAX];
+    env_random_hex(shelf->env, NONCE_SIZE, nonce);
+    buffer_print(text,
+                 "{ \"format\": \"%s\", \"since\": \"%s\", \"why\": ", LAYOUT_PAUSE_FORMAT,
+                 time_text(env_wall(shelf->env), since));
+    json_write_string(text, why);
+    buffer_append(text, VIEW(", \"by\": "));
+    json_write_string(text, by);
+    return buffer_print(text, ", \"write\": \"%s\" }\n", nonce);
+}
+
+/* Whatever stands there means paused; an object that says no reason has none. */
+static void decode(struct view bytes, char ret_why[HF_WHY_MAX])
+{
+    struct json_reader reader = json_read(bytes);
+    struct buffer why = BUFFER_INIT(PAUSE_BYTES_MAX), by = BUFFER_INIT(PAUSE_BYTES_MAX);
+    struct view name, raw;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("why")))
+            json_take_string(&reader, &why);
+        else if (view_equal(name, VIEW("by")))
+            json_take_string(&reader, &by);
+        else
+            json_skip(&reader, &raw);
+    }
+    bool readable = json_end(&reader);
+    struct view reason = view_first(buffer_view(&why), HF_WHY_MAX - 1);
+    struct view person = view_first(buffer_view(&by), 60);
+    if (!readable)
+        snprintf(ret_why, HF_WHY_MAX, "paused by an object that cannot be read");
+    else if (person.size > 0)
+        snprintf(ret_why, HF_WHY_MAX, "%.*s (%.*s)", VIEW_ARGS(view_first(reason, 160)),
+                 VIEW_ARGS(person));
+    else
+        snprintf(ret_why, HF_WHY_MAX, "%.*s", VIEW_ARGS(reason));
+    buffer_release(&why);
+    buffer_release(&by);
+}
+
+/* ---- The calls ----------------------------------------------------------------------- */
+
+enum hf_status shelf_pause(struct shelf *shelf, struct view why, struct view by,
+                           struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(PAUSE_BYTES_MAX);
+    struct put_call put = { .key = { key, 0 } };
+    pause_key(shelf, key);
+    if (!encode(shelf, why, by, &text)) {
+        buffer_release(&text);
+        return error_set(error, HF_INVALID, "a reason of at most a few thousand bytes, please");
+    }
+    put.key = view_of(key);
+    put.body = buffer_view(&text);
+    enum hf_status status = store_put(shelf->store, &put);
+    for (int tries = 1; status == HF_UNSURE && tries < PAUSE_TRIES_MAX; tries++)
+        status = store_put(shelf->store, &put);
+    *error = put.error;
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status shelf_resume(struct shelf *shelf, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    pause_key(shelf, key);
+    struct delete_call call = { .key = view_of(key) };
+    enum hf_status status = store_delete(shelf->store, &call);
+    for (int tries = 1; status == HF_UNSURE && tries < PAUSE_TRIES_MAX; tries++)
+        status = store_delete(shelf->store, &call);
+    *error = call.error;
+    return status;
+}
+
+enum hf_status shelf_is_paused(struct shelf *shelf, bool *ret_paused, char ret_why[HF_WHY_MAX],
+                               struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(PAUSE_BYTES_MAX);
+    pause_key(shelf, key);
+    struct get_call get = { .key = view_of(key), .body = &text };
+    enum hf_status status = store_get(shelf->store, &get);
+    bool too_long = status == HF_INVALID && get.info.size > PAUSE_BYTES_MAX;
+    if (status == HF_OK || too_long) {
+        *ret_paused = true;
+        decode(buffer_view(&text), ret_why);
+        status = error_clear(error);
+    } else if (status == HF_NOT_FOUND) {
+        *ret_paused = false;
+        ret_why[0] = '\0';
+        status = error_clear(error);
+    } else {
+        *error = get.error;
+    }
+    buffer_release(&text);
+    return status;
+}

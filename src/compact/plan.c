@@ -1,0 +1,472 @@
+/* plan.c: grouping. Chunks that may be merged are sorted into classes of those that may be merged
+ * with each other, each in the order in which they came; then each class is cut into groups. */
+#include "compact/plan.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/layout.h"
+
+#include <stdlib.h>
+
+#define HOUR_MS (INT64_C(3600) * 1000)
+
+/* No output has a higher level. */
+#define LEVEL_MAX (CASCADE_LEVELS_MAX - 1)
+
+/* A chunk that may be merged. Those that are equal in class, home, tries and hour may be merged
+ * with each other. */
+struct candidate {
+    const struct chunk *chunk;
+    unsigned class; /* levels: its level */
+    uint64_t home;  /* hash of its home: the leases of a group live in one table */
+    int64_t hour;   /* level 0 by levels */
+    size_t at;      /* its place in the catalog */
+    struct stamp ripe;
+};
+
+/* The first chunk of the catalog that has data of this hour or later. */
+struct horizon {
+    int64_t hour;
+    size_t at;
+};
+
+struct planner {
+    const struct catalog *catalog;
+    const struct plan_options *options;
+    struct plan *plan;
+    struct candidate *candidates; /* in catalog order, then by class */
+    size_t count;
+    struct candidate *lone; /* what is left of hours, one each */
+    size_t lone_count;
+    struct horizon *horizons; /* hours rise */
+    size_t horizon_count;
+    const struct chunk **sources; /* room for those of all groups */
+};
+
+/* ---- Time ---------------------------------------------------------------------------- */
+
+static int64_t hour_of(int64_t ms)
+{
+    int64_t hour = ms / HOUR_MS;
+    return ms % HOUR_MS < 0 ? hour - 1 : hour;
+}
+
+/* Of two stamps the later one. Those of two clocks cannot be compared: then the one whose chunk
+ * came later. */
+static struct stamp later(struct stamp earlier_chunk, struct stamp later_chunk)
+{
+    bool is_later =
+        earlier_chunk.clock == later_chunk.clock && earlier_chunk.us > later_chunk.us;
+    return is_later ? earlier_chunk : later_chunk;
+}
+
+static struct stamp sooner(struct stamp one, struct stamp other)
+{
+    return one.clock == other.clock && one.us < other.us ? one : other;
+}
+
+static void find_horizons(struct planner *planner)
+{
+    for (size_t i = 0; i < planner->catalog->live_count; i++) {
+        int64_t hour = hour_of(planner->catalog->live[i].max_ms);
+        size_t count = planner->horizon_count;
+        if (count == 0 || hour > planner->horizons[count - 1].hour)
+            planner->horizons[planner->horizon_count++] = (struct horizon){ hour, i };
+    }
+}
+
+/* The chunk whose coming made this hour over; NULL while it is not. */
+static const struct horizon *find_closer(const struct planner *planner, int64_t hour)
+{
+    size_t low = 0, high = planner->horizon_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (planner->horizons[middle].hour >= hour + 2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < planner->horizon_count ? &planner->horizons[low] : NULL;
+}
+
+/* When a chunk of an hour that is over came to be left alone. */
+static struct stamp ripe_when_closed(const struct planner *planner,
+                                     const struct candidate *candidate,
+                                     const struct horizon *closer)
+{
+    if (!closer)
+        return candidate->ripe;
+    struct stamp closed = planner->catalog->live[closer->at].since;
+    return closer->at < candidate->at ? later(closed, candidate->ripe)
+                                      : later(candidate->ripe, closed);
+}
+
+/* ---- Candidates ---------------------------------------------------------------------- */
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *one = a, *other = b;
+    if (one->class != other->class)
+        return one->class < other->class ? -1 : 1;
+    if (one->home != other->home)
+        return one->home < other->home ? -1 : 1;
+    if (one->chunk->tries != other->chunk->tries)
+        return one->chunk->tries < other->chunk->tries ? -1 : 1;
+    if (one->hour != other->hour)
+        return one->hour < other->hour ? -1 : 1;
+    return one->at < other->at ? -1 : one->at > other->at;
+}
+
+static bool same_class(const struct candidate *one, const struct candidate *other)
+{
+    return one->class == other->class && one->home == other->home &&
+           one->chunk->tries == other->chunk->tries && one->hour == other->hour;
+}
+
+/* How many from here on are of one class. */
+static size_t class_size(const struct candidate *first, const struct candidate *end)
+{
+    const struct candidate *next = first;
+    while (next < end && same_class(first, next))
+        next++;
+    return (size_t)(next - first);
+}
+
+static bool is_leased(const struct planner *planner, const struct chunk *chunk)
+{
+    const struct plan_options *options = planner->options;
+    return options->is_leased && options->is_leased(options->argument, chunk->key);
+}
+
+/* Whether a chunk can be merged at all, were there others. `below`: cascade's target. */
+static bool is_candidate(const struct catalog *catalog, const struct chunk *chunk,
+                         unsigned below)
+{
+    if (chunk->quarantine.size || chunk->level >= below)
+        return false;
+    return catalog->settings.policy == POLICY_CASCADE || chunk->level == 0 ||
+           chunk->size < compact_level_bytes(&catalog->settings, chunk->level);
+}
+
+static void add_candidate(struct planner *planner, size_t at)
+{
+    const struct chunk *chunk = &planner->catalog->live[at];
+    bool by_level = planner->catalog->settings.policy == POLICY_LEVELS;
+    planner->candidates[planner->count++] = (struct candidate){
+        .chunk = chunk,
+        .class = by_level ? chunk->level : 0,
+        .home = hash_xxh3(layout_home(chunk->key)),
+        .hour = by_level && chunk->level == 0 ? hour_of(chunk->min_ms) : 0,
+        .at = at,
+        .ripe = chunk->since,
+    };
+}
+
+static void sort_candidates(struct candidate *candidates, size_t count)
+{
+    if (count)
+        qsort(candidates, count, sizeof *candidates, compare_candidates);
+}
+
+/* ---- Groups -------------------------------------------------------------------------- */
+
+/* How many chunks that were tried so often are merged at once. */
+static uint64_t group_size(uint64_t most, unsigned tries)
+{
+    uint64_t halved = tries < 64 ? most >> tries : 0;
+    return halved < 2 ? 2 : halved;
+}
+
+static void add_group(struct planner *planner, unsigned level, const struct candidate *members,
+                      size_t count, struct stamp due)
+{
+    struct plan *plan = planner->plan;
+    for (size_t i = 0; i < count; i++)
+        if (is_leased(planner, members[i].chunk)) {
+            plan->leased += count;
+            return;
+        }
+    struct plan_group *group = &plan->groups[plan->count++];
+    *group = (struct plan_group){
+        .level = level,
+        .sources = planner->sources,
+        .count = count,
+        .due = due,
+        .forced = planner->options->force,
+    };
+    for (size_t i = 0; i < count; i++) {
+        group->sources[i] = members[i].chunk;
+        group->bytes += members[i].chunk->size;
+        group->rows += members[i].chunk->rows_known ? members[i].chunk->rows : 0;
+    }
+    planner->sources += count;
+    plan->bytes += group->bytes;
+}
+
+static struct stamp latest(const struct candidate *members, size_t count)
+{
+    struct stamp stamp = members[0].ripe;
+    for (size_t i = 1; i < count; i++)
+        stamp = later(stamp, members[i].ripe);
+    return stamp;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct plan_group *one = a, *other = b;
+    if (one->level != other->level)
+        return one->level < other->level ? -1 : 1;
+    /* Sources are entries of one array, in its order. */
+    return one->sources[0] < other->sources[0] ? -1 : one->sources[0] > other->sources[0];
+}
+
+/* ---- Levels -------------------------------------------------------------------------- */
+
+/* How many of these, the first ones, are a group that is complete; 0: they are too few. */
+static size_t complete_group(const struct planner *planner, const struct candidate *members,
+                             size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    unsigned level = members->chunk->level;
+    uint64_t most = settings->group_max, bytes_wanted = UINT64_MAX, bytes = 0;
+    if (level == 0 && settings->level0_count < most)
+        most = settings->level0_count;
+    if (level > 0)
+        bytes_wanted = compact_level_bytes(settings, level);
+    most = group_size(most, members->chunk->tries);
+    for (size_t i = 0; i < count; i++) {
+        bytes += members[i].chunk->size;
+        if (i > 0 && (i + 1 == most || bytes >= bytes_wanted))
+            return i + 1;
+    }
+    return 0;
+}
+
+/* When chunks of an hour came to be a group since it was over: when there were two. What comes to
+ * them later does not make them wait anew. */
+static struct stamp due_when_closed(const struct planner *planner,
+                                    const struct candidate *members,
+                                    const struct horizon *closer)
+{
+    struct candidate second = members[1];
+    second.ripe = latest(members, 2);
+    return ripe_when_closed(planner, &second, closer);
+}
+
+/* What is left of a class after its complete groups; closer: of its hour, if it is over. */
+static void cut_rest(struct planner *planner, const struct candidate *members, size_t count,
+                     const struct horizon *closer)
+{
+    unsigned level = members->chunk->level;
+    if (count > 1) {
+        add_group(planner, level + 1, members, count,
+                  due_when_closed(planner, members, closer));
+    } else if (level == 0) {
+        struct candidate *lone = &planner->lone[planner->lone_count++];
+        *lone = members[0];
+        lone->ripe = ripe_when_closed(planner, members, closer);
+        lone->hour = 0;
+    }
+}
+
+/* Returns how many of the class are left, its last ones. */
+static size_t cut_class(struct planner *planner, const struct candidate *members, size_t count,
+                        const struct horizon *closer)
+{
+    while (count) {
+        size_t size = complete_group(planner, members, count);
+        if (size == 0)
+            break;
+        struct stamp due = latest(members, size);
+        if (closer)
+            due = sooner(due, due_when_closed(planner, members, closer));
+        add_group(planner, members->chunk->level + 1, members, size, due);
+        members += size;
+        count -= size;
+    }
+    return count;
+}
+
+/* Chunks that were left alone in their hours. */
+static void cut_lone(struct planner *planner)
+{
+    sort_candidates(planner->lone, planner->lone_count);
+    const struct candidate *end = planner->lone + planner->lone_count;
+    for (const struct candidate *first = planner->lone; first < end;) {
+        size_t size = class_size(first, end);
+        size_t left = cut_class(planner, first, size, /* closer */ NULL);
+        const struct candidate *rest = first + size - left;
+        if (planner->options->force && left > 1)
+            add_group(planner, rest->chunk->level + 1, rest, left, latest(rest, left));
+        first += size;
+    }
+}
+
+static void plan_levels(struct planner *planner)
+{
+    for (size_t i = 0; i < planner->catalog->live_count; i++)
+        if (is_candidate(planner->catalog, &planner->catalog->live[i], LEVEL_MAX))
+            add_candidate(planner, i);
+    find_horizons(planner);
+    sort_candidates(planner->candidates, planner->count);
+    const struct candidate *end = planner->candidates + planner->count;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t size = class_size(first, end);
+        const struct horizon *closer = NULL;
+        if (first->chunk->level == 0)
+            closer = find_closer(planner, first->hour);
+        size_t left = cut_class(planner, first, size, closer);
+        if (left && (closer || planner->options->force))
+            cut_rest(planner, first + size - left, left, closer);
+        first += size;
+    }
+    cut_lone(planner);
+}
+
+/* ---- Cascade ------------------------------------------------------------------------- */
+
+/* How many of a class are merged at once. Half of those that there are is less than before,
+ * however few they were. */
+static size_t cascade_size(const struct planner *planner, const struct candidate *members,
+                           size_t count)
+{
+    unsigned tries = members->chunk->tries;
+    uint64_t most = group_size(planner->catalog->settings.group_max, tries);
+    uint64_t half = tries ? (count + 1) / 2 : count;
+    if (half < most)
+        most = half < 2 ? 2 : half;
+    return count < most ? count : (size_t)most;
+}
+
+/* What nobody has leased, of levels below the target. */
+static void find_unleased(struct planner *planner, unsigned below)
+{
+    for (size_t i = 0; i < planner->catalog->live_count; i++) {
+        const struct chunk *chunk = &planner->catalog->live[i];
+        if (!is_candidate(planner->catalog, chunk, below))
+            continue;
+        if (is_leased(planner, chunk))
+            planner->plan->leased++;
+        else
+            add_candidate(planner, i);
+    }
+    sort_candidates(planner->candidates, planner->count);
+}
+
+static void add_cascade_group(struct planner *planner, unsigned level,
+                              const struct candidate *members, size_t count)
+{
+    for (size_t i = 0; planner->options->force && i < count; i++)
+        if (members[i].chunk->level >= level)
+            level = members[i].chunk->level + 1;
+    add_group(planner, level, members, count, planner->catalog->due);
+}
+
+/* Everything, group by group, each to the level above its highest. */
+static void force_cascade(struct planner *planner)
+{
+    find_unleased(planner, LEVEL_MAX);
+    const struct candidate *end = planner->candidates + planner->count;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t left = class_size(first, end), most = cascade_size(planner, first, left);
+        while (left > 1) {
+            size_t size = left < most ? left : most;
+            add_cascade_group(planner, /* at least */ 1, first, size);
+            first += size;
+            left -= size;
+        }
+        first += left;
+    }
+}
+
+/* One group, of the class of the oldest chunk that is not alone in it. While some are leased,
+ * others that came meanwhile are no group until they would be a target of their own. */
+static void plan_cascade(struct planner *planner, unsigned target)
+{
+    find_unleased(planner, target);
+    const struct candidate *end = planner->candidates + planner->count, *oldest = NULL;
+    size_t oldest_size = 0;
+    uint64_t wanted = planner->plan->leased ? planner->catalog->settings.cascade_base : 2;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t size = class_size(first, end);
+        if (size > 1 && size >= wanted && (!oldest || first->at < oldest->at)) {
+            oldest = first;
+            oldest_size = size;
+        }
+        first += size;
+    }
+    if (oldest)
+        add_cascade_group(planner, target, oldest, cascade_size(planner, oldest, oldest_size));
+}
+
+/* ---- The door ------------------------------------------------------------------------ */
+
+static void make_groups(struct planner *planner)
+{
+    const struct catalog *catalog = planner->catalog;
+    struct plan *plan = planner->plan;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        plan->quarantined += catalog->live[i].quarantine.size > 0;
+    unsigned target = 0;
+    if (catalog->settings.policy == POLICY_CASCADE)
+        target = cascade_target(&catalog->cascade, catalog->settings.cascade_base);
+    if (catalog->settings.policy == POLICY_LEVELS)
+        plan_levels(planner);
+    else if (planner->options->force)
+        force_cascade(planner);
+    else if (target)
+        plan_cascade(planner, target);
+    if (plan->count)
+        qsort(plan->groups, plan->count, sizeof *plan->groups, compare_groups);
+}
+
+enum hf_status plan_make(const struct catalog *catalog, const struct plan_options *options,
+                         struct plan *ret_plan, struct hf_error *error)
+{
+    struct plan plan = { .arena = ARENA_INIT };
+    size_t count = catalog->live_count;
+    struct planner planner = { .catalog = catalog, .options = options, .plan = &plan };
+    if (catalog_is_clogged(catalog))
+        plan.paused = "too many chunks that were merged wait to be deleted";
+    if (plan.paused || count == 0) {
+        *ret_plan = plan;
+        return HF_OK;
+    }
+    planner.candidates = calloc(count, sizeof *planner.candidates);
+    planner.lone = calloc(count, sizeof *planner.lone);
+    planner.horizons = calloc(count, sizeof *planner.horizons);
+    planner.sources = arena_take(&plan.arena, count * sizeof *planner.sources);
+    plan.groups = arena_take(&plan.arena, (count / 2 + 1) * sizeof *plan.groups);
+    bool has_memory = planner.candidates && planner.lone && planner.horizons &&
+                      planner.sources && plan.groups;
+    if (has_memory)
+        make_groups(&planner);
+    free(planner.candidates);
+    free(planner.lone);
+    free(planner.horizons);
+    if (!has_memory) {
+        plan_release(&plan);
+        return error_no_memory(error);
+    }
+    *ret_plan = plan;
+    return HF_OK;
+}
+
+void plan_release(struct plan *plan)
+{
+    arena_release(&plan->arena);
+    *plan = (struct plan){ .arena = ARENA_INIT };
+}
+
+bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
+                      size_t count, bool forced)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct chunk *chunk = catalog_find(catalog, sources[i]);
+        if (!chunk || chunk->quarantine.size)
+            return false;
+    }
+    if (catalog->settings.policy != POLICY_CASCADE || forced)
+        return true;
+    return cascade_target(&catalog->cascade, catalog->settings.cascade_base) == level;
+}

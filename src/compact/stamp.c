@@ -1,0 +1,87 @@
+/* stamp.c: moments in documents, and the proof that time has passed. */
+#include "compact/stamp.h"
+
+#include "base/hash.h"
+#include "base/parse.h"
+#include "base/rule.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A stamp beyond this is none; sums with any span of ours stay far from overflowing. */
+#define STAMP_US_MAX (MOMENT_FAR / 4)
+
+#define CLOCK_DIGITS 16
+
+/* 0 is kept for what is not known. */
+static uint64_t clock_of(const struct evidence *evidence)
+{
+    if (!evidence->time_known || evidence->clock.size == 0)
+        return 0;
+    uint64_t hash = hash_xxh3(evidence->clock);
+    return hash ? hash : 1;
+}
+
+struct stamp stamp_now(const struct evidence *evidence)
+{
+    uint64_t clock = clock_of(evidence);
+    bool known = clock != 0 && evidence->latest.us >= 0 && evidence->latest.us <= STAMP_US_MAX;
+    return known ? (struct stamp){ clock, evidence->latest.us } : (struct stamp){ 0, 0 };
+}
+
+bool stamp_is_readable(struct stamp stamp, const struct evidence *evidence)
+{
+    return stamp.clock != 0 && stamp.clock == clock_of(evidence);
+}
+
+/* By how much two boot-time clocks can differ after this span, rounded up. */
+static struct span drift_over(struct span span)
+{
+    return SPAN_US(span.us / 1000000 * STAMP_DRIFT_PPM +
+                   (span.us % 1000000 * STAMP_DRIFT_PPM + 999999) / 1000000);
+}
+
+bool stamp_passed(struct stamp stamp, struct mono_time seen, struct span span,
+                  struct span skew_tolerance, const struct evidence *evidence)
+{
+    if (!RULE(GRACE_IS_PROVEN))
+        span.us /= 10;
+    bool comparable = stamp_is_readable(stamp, evidence) ||
+                      (!RULE(STAMPS_OF_ONE_CLOCK) && evidence->time_known);
+    if (comparable && evidence->earliest.us > stamp.us + span.us + skew_tolerance.us)
+        return true;
+    struct span watch = SPAN_US(span.us + drift_over(span).us + STAMP_MARGIN.us);
+    return mono_since(evidence->now, seen).us >= watch.us;
+}
+
+struct span stamp_age(struct stamp stamp, struct span unreadable,
+                      const struct evidence *evidence)
+{
+    if (!stamp_is_readable(stamp, evidence))
+        return unreadable;
+    int64_t age = evidence->earliest.us - stamp.us;
+    return SPAN_US(age > 0 ? age : 0);
+}
+
+const char *stamp_text(struct stamp stamp, char text[STAMP_TEXT_MAX])
+{
+    snprintf(text, STAMP_TEXT_MAX, "%016" PRIx64 ":%" PRId64, stamp.clock, stamp.us);
+    return text;
+}
+
+bool stamp_parse(struct view text, struct stamp *ret_stamp)
+{
+    uint64_t clock = 0, us;
+    if (text.size <= CLOCK_DIGITS || text.data[CLOCK_DIGITS] != ':')
+        return false;
+    for (size_t i = 0; i < CLOCK_DIGITS; i++) {
+        int digit = hex_digit(text.data[i]);
+        if (digit < 0)
+            return false;
+        clock = clock << 4 | (uint64_t)digit;
+    }
+    if (parse_u64(view_from(text, CLOCK_DIGITS + 1), STAMP_US_MAX, &us, NULL) != HF_OK)
+        return false;
+    *ret_stamp = (struct stamp){ clock, (int64_t)us };
+    return true;
+}

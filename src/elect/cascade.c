@@ -1,0 +1,36 @@
+#include "elect/cascade.h"
+
+#include "base/check.h"
+#include "base/rule.h"
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+unsigned cascade_target(const struct cascade *cascade, uint64_t base)
+{
+    check(base > 0);
+    unsigned target = 0;
+    bool below = false; /* level - 1 is due, and would add one */
+    for (unsigned level = 1; level < CASCADE_LEVELS_MAX; level++) {
+        below = sum(cascade->counts[level], below) >= base;
+        if (below)
+            target = level;
+    }
+    return target;
+}
+
+void cascade_added(struct cascade *cascade, uint64_t count)
+{
+    cascade->counts[1] = sum(cascade->counts[1], count);
+}
+
+void cascade_completed(struct cascade *cascade, unsigned level)
+{
+    check(level >= 1 && level < CASCADE_LEVELS_MAX);
+    for (unsigned i = 1; i <= level; i++)
+        cascade->counts[i] = 0;
+    if (RULE(CASCADE_CARRIES) && level + 1 < CASCADE_LEVELS_MAX)
+        cascade->counts[level + 1] = sum(cascade->counts[level + 1], 1);
+}

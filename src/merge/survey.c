@@ -1,0 +1,155 @@
+/* survey.c: looks one file through as a merge would, and keeps nothing of it but numbers. */
+#include "merge/survey.h"
+
+#include "base/hash.h"
+#include "merge/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE_BYTES (256 * KIB)
+
+/* In 10^-18 s. */
+#define MS_ATTO UINT64_C(1000000000000000)
+
+/* One survey under way. */
+struct look {
+    struct survey *survey;
+    struct instant first, last;
+};
+
+static void look_at_time(struct look *look, struct instant time)
+{
+    if (!look->survey->times_known || instant_compare(time, look->first) < 0)
+        look->first = time;
+    if (!look->survey->times_known || instant_compare(time, look->last) > 0)
+        look->last = time;
+    look->survey->times_known = true;
+}
+
+static enum hf_status look_at_batch(void *context, const struct source *source,
+                                    const struct batch *batch, struct hf_error *error)
+{
+    struct look *look = context;
+    (void)error;
+    look->survey->coding = decoder_coding(source->decoder);
+    for (size_t i = 0; i < batch->row_count; i++) {
+        const struct row *row = &batch->rows[i];
+        if (row->fault == ROW_NONE && source->cutter.time.asked)
+            look_at_time(look, row->time);
+        look->survey->malformed += row->fault != ROW_NONE && row->fault != ROW_PIECE;
+    }
+    return HF_OK;
+}
+
+/* Records in any order are counted as they stand: nothing of them is compared or kept. */
+static enum hf_status survey_records(struct job *job, const struct feed *feed,
+                                     struct survey *survey, struct hf_error *error)
+{
+    struct buffer header = BUFFER_INIT(MERGE_RECORD_MAX);
+    struct look look = { .survey = survey };
+    struct scan_end end = { 0 };
+    enum hf_status status = records_prepare(job, feed, 1, &header, error);
+    job->cutter.any_order = true;
+    if (status == HF_OK)
+        status = job_scan(job, feed, &job->cutter, look_at_batch, &look, &end, error);
+    buffer_release(&header);
+    survey->rows_counted = true;
+    survey->rows = end.rows;
+    if (survey->times_known) {
+        survey->min_ms = look.first.s * 1000 + (int64_t)(look.first.atto / MS_ATTO);
+        survey->max_ms =
+            look.last.s * 1000 + (int64_t)((look.last.atto + MS_ATTO - 1) / MS_ATTO);
+    }
+    return status;
+}
+
+/* ---- The file as it lies on disk ----------------------------------------------------- */
+
+static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct survey *survey,
+                                struct hf_error *error)
+{
+    uint64_t size = 0;
+    for (;;) {
+        ssize_t got = read(fd, piece, PIECE_BYTES);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_from_errno(error, errno, "read");
+        if (got == 0)
+            break;
+        size += (uint64_t)got;
+        if (size > survey->size)
+            break;
+        survey->crc32c = crc32c(survey->crc32c, (struct view){ piece, (size_t)got });
+        enum hf_status status = job_progress(job, (uint64_t)got, error);
+        if (status != HF_OK)
+            return status;
+    }
+    if (size != survey->size)
+        return error_set(error, HF_UNAVAILABLE, "it changed while it was read");
+    return HF_OK;
+}
+
+static enum hf_status sum_file(struct job *job, const char *path, struct survey *survey,
+                               struct hf_error *error)
+{
+    char *piece = malloc(PIECE_BYTES);
+    if (!piece)
+        return error_no_memory(error);
+    enum hf_status status = HF_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        status = error_from_errno(error, errno, "open");
+    else
+        status = sum_bytes(job, fd, piece, survey, error);
+    if (status != HF_OK && status != HF_CANCELLED)
+        error_about(error, path);
+    if (fd >= 0)
+        close(fd);
+    free(piece);
+    return status;
+}
+
+static enum hf_status stat_file(const char *path, uint64_t *ret_size, struct hf_error *error)
+{
+    struct stat info;
+    enum hf_status status = HF_OK;
+    if (stat(path, &info) != 0)
+        status = error_from_errno(error, errno, "look at it");
+    else if (!S_ISREG(info.st_mode))
+        status = error_set(error, HF_INVALID, "it is not a regular file");
+    if (status != HF_OK)
+        error_about(error, path);
+    else
+        *ret_size = (uint64_t)info.st_size;
+    return status;
+}
+
+/* ---- The door ------------------------------------------------------------------------ */
+
+enum hf_status merge_survey(struct env *env, const struct merge_options *options,
+                            const char *path, struct survey *ret_survey, struct hf_error *error)
+{
+    struct survey survey = { .coding = merge_coding_of_name(view_of(path)) };
+    struct job job;
+    enum hf_status status = job_check(options, error);
+    if (status == HF_OK)
+        status = stat_file(path, &survey.size, error);
+    if (status != HF_OK)
+        return status;
+    job_init(&job, env, options);
+    struct feed feed = { .path = path, .run = -1, .size = survey.size };
+    bool has_records = job_has_records(options->format);
+    job.bytes_total = has_records ? 2 * survey.size : survey.size;
+    if (has_records)
+        status = survey_records(&job, &feed, &survey, error);
+    if (status == HF_OK)
+        status = sum_file(&job, path, &survey, error);
+    if (status == HF_OK)
+        *ret_survey = survey;
+    return status;
+}

@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+"""compact_chaos_test.py: many worker processes compact one bucket while one of them is killed every
+second.
+
+    compact_chaos_test.py STORE [--workers N] [--chunks N] [--seconds-a-job S]
+
+STORE is sqlite, dir or ceph. Prints TAP, and figures behind '#'. What was put in is known to this
+script alone; afterwards it reads the catalog's JSON and the objects themselves, and compares: every key has
+its newest row, in exactly one live chunk of those that the plan leaves, nothing is orphaned, nothing
+was committed twice.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "holdfast")
+US = "\x1f"
+ROWS = 40           # of a chunk
+HOURS = 16
+HOUR_MS = 3600 * 1000
+START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+TTL = 3.0
+GRACE = 4.0
+LATE_BOUND = 12.0
+STEP = 0.2
+PATIENCE = 150.0
+# Beyond ttl: what the store's clock is allowed to be wrong by, its date's grain, and looking again.
+SKEW = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
+GRAIN = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
+POLL = {"sqlite": 0.2, "dir": 0.2, "ceph": 2.0}
+SLACK = 4.0         # two processors for sixteen workers and a cluster
+
+count = failures = 0
+
+
+def tell(good, sentence, detail=""):
+    global count, failures
+    count += 1
+    failures += not good
+    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
+    for line in detail.splitlines()[:40]:
+        print(f"# {line}", flush=True)
+
+
+def say(text):
+    print(f"# {text}", flush=True)
+
+
+class Bucket:
+    """One store, and the program on it."""
+
+    def __init__(self, url, environment):
+        self.url = url
+        self.environment = dict(environment, HOLDFAST_STORE=url)
+
+    def run(self, *words, timeout=PATIENCE, check=True):
+        done = subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
+                              text=True, timeout=timeout)
+        if check and done.returncode != 0:
+            raise SystemExit(f"Bail out! {' '.join(words)[:200]}: {done.stderr.strip()}")
+        return done
+
+    def json(self, *words):
+        return [json.loads(line) for line in self.run("--json", *words).stdout.splitlines()]
+
+    def fetch(self, key):
+        done = subprocess.run([PROGRAM, "store", "get", key], env=self.environment,
+                              capture_output=True, timeout=60)
+        if done.returncode != 0:
+            raise KeyError(key)
+        return done.stdout
+
+    def keys(self, prefix):
+        out = self.run("store", "ls", "--json", prefix).stdout
+        return [json.loads(line)["key"] for line in out.splitlines()]
+
+    def catalogs(self):
+        """All catalog documents, as JSON, by key."""
+        return {key: json.loads(self.fetch(key)) for key in self.keys("metadata/")
+                if key.endswith("catalog.json")}
+
+
+# ---- What is put in -----------------------------------------------------------------------------
+
+
+class Expectation:
+    """Rows in, and of each key the newest."""
+
+    def __init__(self):
+        self.rows = 0
+        self.newest = {}
+
+    def add(self, key, when, row):
+        self.rows += 1
+        if key not in self.newest or (when, row) > self.newest[key]:
+            self.newest[key] = (when, row)
+
+
+def make_chunks(folder, chunks, expectation):
+    draw = random.Random(7)
+    paths = []
+    for number in range(chunks):
+        hour = number * HOURS // chunks
+        rows = []
+        for _ in range(ROWS):
+            key = f"key-{draw.randrange(chunks * ROWS // 3):06}"
+            when = START_MS + hour * HOUR_MS + draw.randrange(HOUR_MS)
+            row = US.join([key, f"value {draw.getrandbits(64):016x} of {number}", str(when)])
+            rows.append((key, when, row))
+        rows.sort(key=lambda row: row[0])
+        for row in rows:
+            expectation.add(*row)
+        path = os.path.join(folder, f"chunk-{number:05}.usv")
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write("".join(row[2] + "\n" for row in rows))
+        paths.append(path)
+    return paths
+
+
+# ---- The workers --------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process, and what it told, each line with the time at which we read it."""
+
+    def __init__(self, bucket, scratch, number):
+        self.number = number
+        self.events = []
+        self.log = open(os.path.join(scratch, f"worker-{number}.err"), "wb")
+        folder = os.path.join(scratch, f"scratch-{number}")
+        os.makedirs(folder, exist_ok=True)
+        self.process = subprocess.Popen(
+            [PROGRAM, "--json", "compact", "run", "--all", "--jobs", "1", "--memory", "8MiB",
+             "--threads", "1", "--scratch", folder],
+            env=bucket.environment, stdout=subprocess.PIPE, stderr=self.log)
+        self.killed_at = None
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            try:
+                self.events.append((time.monotonic(), json.loads(line)))
+            except ValueError:
+                pass  # cut off by a kill
+
+    def kill(self):
+        self.killed_at = time.monotonic()
+        self.process.kill()
+        self.wait()
+
+    def wait(self, timeout=PATIENCE):
+        self.process.wait(timeout)
+        self.reader.join(10)
+        self.log.close()
+
+    def told(self, event):
+        return [(when, one) for when, one in self.events if one.get("event") == event]
+
+
+class Crew:
+    def __init__(self, bucket, scratch, size):
+        self.bucket, self.scratch = bucket, scratch
+        self.all = []
+        self.alive = []
+        for _ in range(size):
+            self.start()
+
+    def start(self):
+        worker = Worker(self.bucket, self.scratch, len(self.all))
+        self.all.append(worker)
+        self.alive.append(worker)
+
+    def kill_one(self, draw):
+        """One that runs; preferably in the middle of a job."""
+        running = [worker for worker in self.alive if worker.process.poll() is None]
+        if not running:
+            return False
+        worker = draw.choice(running)
+        worker.kill()
+        self.alive.remove(worker)
+        self.start()
+        return True
+
+    def running(self):
+        return [worker for worker in self.alive if worker.process.poll() is None]
+
+    def drain(self):
+        """Without kills, to the end."""
+        for worker in self.alive:
+            worker.wait()
+        return [worker for worker in self.alive if worker.process.returncode != 0]
+
+
+def summed(workers, field):
+    """A total of the last line of each worker that ended by itself."""
+    return sum(one["totals"][field] for worker in workers for _, one in worker.told("done"))
+
+
+# ---- The audit ----------------------------------------------------------------------------------
+
+
+def audit(bucket, expectation, scratch, label):
+    catalogs = bucket.catalogs()
+    live = {}
+    twice = []
+    for catalog in catalogs.values():
+        for chunk in catalog.get("chunks", []):
+            if chunk["key"] in live:
+                twice.append(chunk["key"])
+            live[chunk["key"]] = chunk
+    tell(not twice, f"{label}: no key is live in two catalogs", "\n".join(twice))
+    newest, rows, bad = {}, 0, []
+    for key, chunk in live.items():
+        try:
+            body = bucket.fetch(key).decode()
+        except KeyError:
+            bad.append(f"{key}: a live chunk without object")
+            continue
+        lines = body.splitlines()
+        rows += len(lines)
+        if len(lines) != chunk["rows"] or len(body.encode()) != chunk["size"]:
+            bad.append(f"{key}: {len(lines)} rows, catalog says {chunk['rows']}")
+        for line in lines:
+            fields = line.split(US)
+            one = (int(fields[2]), line)
+            if fields[0] not in newest or one > newest[fields[0]]:
+                newest[fields[0]] = one
+    tell(not bad, f"{label}: every live chunk is there, with the rows that the catalog says",
+         "\n".join(bad))
+    lost = [key for key, one in expectation.newest.items() if newest.get(key) != one]
+    extra = [key for key in newest if key not in expectation.newest]
+    tell(not lost and not extra,
+         f"{label}: each of {len(expectation.newest)} keys has its newest row, and nothing else is there",
+         "\n".join(lost[:10] + extra[:10]))
+    parents = collections.Counter()
+    for catalog in catalogs.values():
+        for grave in catalog.get("tombstones", []):
+            if grave.get("into"):
+                for chunk in grave["chunks"]:
+                    parents[chunk["key"]] += 1
+    again = [key for key, times in parents.items() if times > 1]
+    tell(not again, f"{label}: no chunk was merged into two others", "\n".join(again))
+    say(f"{label}: rows in {expectation.rows}, live {rows}, superseded {expectation.rows - rows}, "
+        f"live chunks {len(live)}, quarantined {sum('quarantine' in c for c in live.values())}")
+    return live
+
+
+def expect_no_orphans(bucket, scratch, label):
+    """Past grace and D a worker clears away all that is dead."""
+    deadline = time.monotonic() + GRACE + LATE_BOUND + 60
+    while True:
+        bucket.run("-q", "compact", "run", "--all", "--scratch", scratch)
+        catalogs = bucket.catalogs()
+        live = {chunk["key"] for one in catalogs.values() for chunk in one.get("chunks", [])}
+        dead = sum(len(one.get("tombstones", [])) + len(one.get("deleting", []))
+                   for one in catalogs.values())
+        objects = set(bucket.keys("data/"))
+        if (dead == 0 and objects == live) or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    tell(dead == 0 and objects == live, f"{label}: past grace and D no orphan is left",
+         "\n".join([f"{dead} dead"] + sorted(objects ^ live)[:10]))
+    found = bucket.json("compact", "fsck", "--older-than", "1s")
+    tell(found[-1].get("found", -1) == 0, f"{label}: fsck finds nothing", json.dumps(found)[:2000])
+
+
+def takeover_times(crew):
+    """For each job that died with its worker: how long until somebody began with its chunks again."""
+    begun = collections.defaultdict(list)
+    for worker in crew.all:
+        for when, one in worker.told("started"):
+            begun[one["sources"][0]].append((when, worker))
+    times = []
+    for worker in crew.all:
+        if worker.killed_at is None:
+            continue
+        ended = {one["sources"][0] for _, one in worker.told("ended")}
+        for when, one in worker.told("started"):
+            if one["sources"][0] in ended:
+                continue
+            later = [at for at, other in begun[one["sources"][0]]
+                     if other is not worker and at > when]
+            if later:
+                times.append(min(later) - worker.killed_at)
+    return times
+
+
+# ---- The story ----------------------------------------------------------------------------------
+
+
+def ms(seconds):
+    return f"{round(seconds * 1000)}ms"
+
+
+def create(bucket, options, slow):
+    words = ["compact", "create", "--format", "usv", "--key", "1", "--time", "3",
+             "--level1-size", "64KiB", "--ttl", ms(TTL), "--grace", ms(GRACE),
+             "--late-bound", ms(LATE_BOUND), "--step", ms(STEP), "--backlog", "100000",
+             "--tries", "5", "--skew", ms(SKEW[options.store])]
+    if slow:
+        words += ["--command", f"sh -c 'sleep {options.seconds_a_job}; exec \"$@\"' - {PROGRAM} merge "
+                  "--format usv --key 1 --time 3 -o {output} {inputs}"]
+    bucket.run(*words)
+
+
+def fill(bucket, paths):
+    begun = time.monotonic()
+    for at in range(0, len(paths), 500):
+        bucket.run("-q", "compact", "ingest", "--writer", "chaos", *paths[at:at + 500])
+    say(f"{len(paths)} chunks put in within {time.monotonic() - begun:.1f} s")
+
+
+def quiet_story(bucket, options, paths, expectation, scratch):
+    create(bucket, options, slow=False)
+    fill(bucket, paths)
+    begun = time.monotonic()
+    crew = Crew(bucket, scratch, options.workers)
+    wrong = crew.drain()
+    say(f"{options.workers} workers without kills: {time.monotonic() - begun:.1f} s")
+    tell(not wrong, "without kills every worker comes to its end",
+         "\n".join(open(w.log.name).read()[:300] for w in wrong))
+    vain, claims = summed(crew.all, "bytes_in_vain"), summed(crew.all, "claims")
+    held = summed(crew.all, "claims_held")
+    say(f"claims {claims}, refused {held}, bytes merged in vain {vain}")
+    tell(vain == 0, "without kills nothing is merged in vain", f"{vain} bytes")
+    audit(bucket, expectation, scratch, "without kills")
+
+
+def chaos_story(bucket, options, paths, expectation, scratch):
+    create(bucket, options, slow=True)
+    fill(bucket, paths)
+    draw = random.Random(11)
+    begun = time.monotonic()
+    crew = Crew(bucket, scratch, options.workers)
+    kills = 0
+    while crew.running() and time.monotonic() - begun < PATIENCE:
+        time.sleep(1)
+        if time.monotonic() - begun < options.seconds:
+            kills += crew.kill_one(draw)
+    wrong = crew.drain()
+    took = time.monotonic() - begun
+    died = [worker for worker in crew.all if worker.killed_at]
+    in_job = sum(len(w.told("started")) > len(w.told("ended")) for w in died)
+    say(f"{options.workers} workers, {kills} kills, {in_job} of them in a job: {took:.1f} s")
+    tell(not wrong, "with a kill every second all who are left come to their end",
+         "\n".join(open(w.log.name).read()[:300] for w in wrong))
+    tell(in_job > 0, "kills hit workers in their jobs")
+    live = audit(bucket, expectation, scratch, "with kills")
+    quarantined = [key for key, chunk in live.items() if "quarantine" in chunk]
+    tell(not quarantined, "nothing is quarantined", "\n".join(quarantined))
+    times = sorted(takeover_times(crew))
+    bound = TTL + SKEW[options.store] + GRAIN[options.store] + POLL[options.store] + \
+        options.workers * STEP + SLACK
+    say(f"takeovers {len(times)}: " + " ".join(f"{one:.1f}" for one in times) + f" s, bound {bound:.1f} s")
+    tell(all(one <= bound for one in times),
+         "what a dead worker had begun is begun again within ttl, proof and a poll")
+    expect_no_orphans(bucket, scratch, "with kills")
+
+
+def stories(place, options, environment, url):
+    for name, story in (("quiet", quiet_story), ("chaos", chaos_story)):
+        folder = os.path.join(place, name)
+        os.makedirs(folder)
+        expectation = Expectation()
+        paths = make_chunks(folder, options.chunks, expectation)
+        story(Bucket(url(name), environment), options, paths, expectation, folder)
+
+
+def on_ceph(place, options):
+    import lock_ceph_test  # the cluster
+    ceph = lock_ceph_test.Ceph(place)
+    try:
+        ceph.up()
+        stories(place, options, ceph.environment, lambda name: ceph.url(1, name))
+    finally:
+        ceph.down()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store", choices=["sqlite", "dir", "ceph"])
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--chunks", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=20, help="for so long workers are killed")
+    parser.add_argument("--seconds-a-job", default="0.5")
+    options = parser.parse_args()
+    place = tempfile.mkdtemp(prefix="holdfast-chaos-")
+    try:
+        if options.store == "ceph":
+            on_ceph(place, options)
+        else:
+            environment = {name: value for name, value in os.environ.items()
+                           if name != "HOLDFAST_STORE"}
+            stories(place, options, environment,
+                    lambda name: f"{options.store}:{place}/{name}/bucket")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    print(f"1..{count}")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

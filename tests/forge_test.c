@@ -1,0 +1,437 @@
+/* forge_test.c: the real forge, on files: what it makes, whom it blames, and what it leaves behind. */
+#include "base/hash.h"
+#include "base/layout.h"
+#include "compact/forge.h"
+#include "lock_kit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SOURCES 3
+#define US      "\x1f"
+#define RS      "\x1e"
+
+/* A store with some chunks, and a forge. */
+struct smithy {
+    struct world world;
+    struct peer peer;
+    char *scratch;
+    struct forge *forge;
+    struct compact_settings settings;
+    char keys[SOURCES][64];
+    struct forge_source sources[SOURCES];
+    uint64_t stop_after; /* calls of go_on; 0: never */
+    uint64_t asked, last_done, last_total;
+    struct forge_product product;
+    struct hf_error error;
+};
+
+#define OUTPUT "data/default/L1/2026/11/output.usv"
+
+static const char *const bodies[SOURCES] = {
+    "a" US "1\nd" US "4\n",
+    "b" US "2\ne" US "5\n",
+    "c" US "3\nf" US "6\n",
+};
+
+static void put_source(struct smithy *smithy, size_t index, struct view body, uint64_t rows)
+{
+    char *key = smithy->keys[index];
+    snprintf(key, sizeof smithy->keys[index], "data/default/L0/2026/11/%zu.usv", index);
+    world_write(&smithy->world, key, body);
+    smithy->sources[index] = (struct forge_source){ .key = view_of(key),
+                                                    .size = body.size,
+                                                    .rows_known = true,
+                                                    .rows = rows,
+                                                    .crc32c = crc32c(0, body) };
+}
+
+static void smithy_open(struct smithy *smithy)
+{
+    struct hf_error error;
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    *smithy = (struct smithy){ .stop_after = 0 };
+    world_open(&smithy->world);
+    peer_open(&smithy->peer, &smithy->world, &options);
+    smithy->scratch = test_dir_make();
+    smithy->forge =
+        forge_files_new(env_real(), &smithy->peer.way.base, smithy->scratch, 1, &error);
+    ASSERT(smithy->forge);
+    smithy->settings = compact_settings_default();
+    smithy->settings.format = MERGE_USV;
+    smithy->settings.key = VIEW("1");
+    for (size_t i = 0; i < SOURCES; i++)
+        put_source(smithy, i, view_of(bodies[i]), 2);
+}
+
+/* Files that are in a folder and those in it, the forge's own folder and lock not counted. */
+static size_t files_in(const char *folder)
+{
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    ASSERT(dir);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char path[4600];
+        struct stat info;
+        if (entry->d_name[0] == '.' || view_equal(view_of(entry->d_name), VIEW("lock")))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        ASSERT(lstat(path, &info) == 0);
+        count += S_ISDIR(info.st_mode) ? files_in(path) : 1;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void smithy_close(struct smithy *smithy)
+{
+    ASSERT(files_in(smithy->scratch) == 0);
+    forge_files_free(smithy->forge);
+    peer_close(&smithy->peer);
+    world_close(&smithy->world);
+    test_dir_remove(smithy->scratch);
+}
+
+static bool go_on(void *argument, uint64_t done, uint64_t total)
+{
+    struct smithy *smithy = argument;
+    ASSERT(done <= total);
+    smithy->last_done = done;
+    smithy->last_total = total;
+    return ++smithy->asked != smithy->stop_after;
+}
+
+static enum hf_status forge(struct smithy *smithy)
+{
+    struct forge_order order = { .settings = &smithy->settings,
+                                 .sources = smithy->sources,
+                                 .source_count = SOURCES,
+                                 .output = VIEW(OUTPUT),
+                                 .memory_bytes = 16 * MIB,
+                                 .go_on = go_on,
+                                 .argument = smithy };
+    smithy->asked = 0;
+    return smithy->forge->make(smithy->forge, &order, &smithy->product, &smithy->error);
+}
+
+static void expect_output(struct smithy *smithy, const char *expected)
+{
+    char *text = world_text(&smithy->world, OUTPUT);
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+    assert_int_equal(smithy->product.size, strlen(text));
+    assert_int_equal(smithy->product.crc32c, crc32c(0, view_of(text)));
+    free(text);
+}
+
+#define MERGED "a" US "1\nb" US "2\nc" US "3\nd" US "4\ne" US "5\nf" US "6\n"
+
+/* ---- What goes well ------------------------------------------------------------------ */
+
+static void test_merges(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    expect_output(&smithy, MERGED);
+    assert_int_equal(smithy.product.rows_in, 6);
+    assert_int_equal(smithy.product.rows_out, 6);
+    assert_int_equal(smithy.product.bytes_read, 24);
+    assert_int_equal(smithy.last_done, smithy.last_total);
+    smithy_close(&smithy);
+}
+
+static void test_rejects_are_kept(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    smithy.settings.time = VIEW("2");
+    put_source(&smithy, 0, VIEW("a" US "no time\nd" US "1763200800\n"), 2);
+    put_source(&smithy, 1, VIEW("b" US "1763200800\ne" US "1763200800\n"), 2);
+    put_source(&smithy, 2, VIEW("b" US "1763200801\nf" US "1763200800\n"), 2);
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.rows_rejected, 1);
+    assert_int_equal(smithy.product.rows_superseded, 1);
+    assert_int_equal(smithy.product.rows_out, 4);
+    assert_string_equal(smithy.product.rejects, LAYOUT_KEPT_FOLDER OUTPUT LAYOUT_REJECTS);
+    char *text = world_text(&smithy.world, smithy.product.rejects);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "no time"));
+    free(text);
+    smithy_close(&smithy);
+}
+
+static void test_lost_reply_of_the_put(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    for (long n = 0; n < 8; n++) {
+        struct delete_call call = { .key = VIEW(OUTPUT) };
+        way_fail(&smithy.peer.way, n, LOSE_REPLY);
+        enum hf_status status = forge(&smithy);
+        bool failed = way_has_failed(&smithy.peer.way);
+        assert_status(HF_OK, status, &smithy.error);
+        expect_output(&smithy, MERGED);
+        assert_int_equal(store_delete(smithy.world.truth, &call), HF_OK);
+        if (!failed)
+            break;
+    }
+    smithy_close(&smithy);
+}
+
+/* ---- Bad sources --------------------------------------------------------------------- */
+
+static void test_wrong_checksum(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    world_write(&smithy.world, smithy.keys[1], VIEW("b" US "2\ne" US "9\n"));
+    assert_status(HF_CORRUPT, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 1);
+    assert_null(world_text(&smithy.world, OUTPUT));
+    smithy_close(&smithy);
+}
+
+static void test_wrong_size(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    world_write(&smithy.world, smithy.keys[2], VIEW(""));
+    assert_status(HF_CORRUPT, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 2);
+    assert_non_null(strstr(smithy.error.why, "0 bytes"));
+    smithy_close(&smithy);
+}
+
+static void test_missing(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    struct delete_call call = { .key = view_of(smithy.keys[0]) };
+    assert_int_equal(store_delete(smithy.world.truth, &call), HF_OK);
+    assert_status(HF_NOT_FOUND, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 0);
+    smithy_close(&smithy);
+}
+
+static void test_wrong_rows(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    smithy.sources[1].rows = 3;
+    assert_status(HF_CORRUPT, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 1);
+    assert_null(world_text(&smithy.world, OUTPUT));
+    smithy_close(&smithy);
+}
+
+/* What came damaged has the checksum of what came. */
+static void test_damaged_from_the_start(void **state)
+{
+    static const char gzip[] = "\x1f\x8b\x08\x00 and then nothing of that kind";
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    put_source(&smithy, 1, (struct view){ gzip, sizeof gzip - 1 }, 2);
+    assert_int_not_equal(forge(&smithy), HF_OK);
+    assert_int_equal(smithy.product.culprit, 1);
+    smithy_close(&smithy);
+}
+
+/* ---- The output ---------------------------------------------------------------------- */
+
+static void test_output_exists(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    world_write(&smithy.world, OUTPUT, VIEW("somebody else's"));
+    assert_status(HF_CONFLICT, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
+    assert_false(smithy.product.group_fault);
+    char *text = world_text(&smithy.world, OUTPUT);
+    assert_string_equal(text, "somebody else's");
+    free(text);
+    smithy_close(&smithy);
+}
+
+static void test_output_is_there(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    world_write(&smithy.world, OUTPUT, VIEW(MERGED));
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    smithy_close(&smithy);
+}
+
+static void test_cancelled(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    for (smithy.stop_after = 1;; smithy.stop_after++) {
+        enum hf_status status = forge(&smithy);
+        if (status == HF_OK)
+            break;
+        assert_status(HF_CANCELLED, status, &smithy.error);
+        assert_false(smithy.product.group_fault);
+        assert_int_equal(files_in(smithy.scratch), 0);
+        ASSERT(smithy.stop_after < 100);
+    }
+    assert_true(smithy.stop_after > 1);
+    smithy_close(&smithy);
+}
+
+/* As on a disk that is full, nothing more can be written. */
+static void test_no_room(void **state)
+{
+    struct smithy smithy;
+    struct rlimit before, none;
+    (void)state;
+    smithy_open(&smithy);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 4;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    enum hf_status status = forge(&smithy);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_not_equal(status, HF_OK);
+    assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
+    assert_false(smithy.product.group_fault);
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    smithy_close(&smithy);
+}
+
+/* ---- Commands ------------------------------------------------------------------------ */
+
+static void expect_command(const char *line, enum hf_status expected, const char *why)
+{
+    struct smithy smithy;
+    smithy_open(&smithy);
+    smithy.settings.command = view_of(line);
+    smithy.settings.command_limit_ms = 300;
+    enum hf_status status = forge(&smithy);
+    if (status != expected)
+        FAIL("%s: %s: %s", line, hf_status_name(status), smithy.error.why);
+    assert_true(status == HF_OK || smithy.product.group_fault);
+    assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
+    if (why && !strstr(smithy.error.why, why))
+        FAIL("%s: '%s' is not in '%s'", line, why, smithy.error.why);
+    char *text = world_text(&smithy.world, OUTPUT);
+    assert_true((text != NULL) == (status == HF_OK));
+    free(text);
+    smithy_close(&smithy);
+}
+
+static void test_command(void **state)
+{
+    (void)state;
+    expect_command("sort -o {output} {inputs}", HF_OK, NULL);
+    expect_command("sh -c 'head -n 1 -q \"$@\" > {output}' x {inputs}", HF_OK, NULL);
+}
+
+static void test_command_fails(void **state)
+{
+    (void)state;
+    expect_command("sh -c 'echo bad data >&2; exit 3' {output}", HF_UNAVAILABLE, "bad data");
+    expect_command("sh -c 'exit 0' {output}", HF_UNAVAILABLE, NULL);
+}
+
+static void test_command_hangs(void **state)
+{
+    (void)state;
+    expect_command("sh -c 'sleep 100' {output}", HF_TIMEOUT, NULL);
+}
+
+static void test_command_lies(void **state)
+{
+    (void)state;
+    expect_command("sh -c ': > {output}'", HF_CORRUPT, "it wrote nothing");
+    expect_command("sh -c 'cat \"$@\" \"$@\" > {output}' x {inputs}", HF_CORRUPT,
+                   "12 rows of 6");
+    expect_command("sh -c 'cat \"$@\" > {output}; echo x >> $1' x {inputs}", HF_CORRUPT,
+                   "changed or removed its input");
+}
+
+/* ---- Scratch folders ----------------------------------------------------------------- */
+
+static void test_stale_folders(void **state)
+{
+    struct smithy smithy;
+    struct hf_error error;
+    char stale[4400], held[4400], fresh[4400], lock[4500];
+    (void)state;
+    smithy_open(&smithy);
+    snprintf(stale, sizeof stale, "%s/holdfast-0000000000000001", smithy.scratch);
+    snprintf(held, sizeof held, "%s/holdfast-0000000000000002", smithy.scratch);
+    snprintf(fresh, sizeof fresh, "%s/holdfast-0000000000000003", smithy.scratch);
+    assert_int_equal(mkdir(stale, 0700) | mkdir(held, 0700) | mkdir(fresh, 0700), 0);
+    snprintf(lock, sizeof lock, "%s/lock", stale);
+    close(open(lock, O_CREAT | O_RDWR, 0600));
+    snprintf(lock, sizeof lock, "%s/lock", held);
+    int fd = open(lock, O_CREAT | O_RDWR, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    struct forge *other =
+        forge_files_new(env_real(), &smithy.peer.way.base, smithy.scratch, 1, &error);
+    assert_non_null(other);
+    assert_int_not_equal(access(stale, F_OK), 0);
+    assert_int_equal(access(held, F_OK), 0);
+    assert_int_not_equal(access(fresh, F_OK), 0);
+    assert_status(HF_OK, forge(&smithy), &smithy.error); /* its own is still there */
+    forge_files_free(other);
+    close(fd);
+    smithy_close(&smithy);
+}
+
+static void test_no_scratch(void **state)
+{
+    struct smithy smithy;
+    struct hf_error error;
+    (void)state;
+    smithy_open(&smithy);
+    assert_null(
+        forge_files_new(env_real(), &smithy.peer.way.base, "/nowhere/at/all", 1, &error));
+    assert_non_null(strstr(error.why, "/nowhere/at/all"));
+    smithy_close(&smithy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("sources are merged into one output, and no file is left", test_merges),
+        IT("rows that cannot be read are kept aside", test_rejects_are_kept),
+        IT("a put whose reply is lost is found to have happened", test_lost_reply_of_the_put),
+        IT("a source with a wrong checksum is blamed", test_wrong_checksum),
+        IT("a source that was emptied is blamed", test_wrong_size),
+        IT("a source that is gone is told as such", test_missing),
+        IT("a source with other rows than the catalog says is blamed", test_wrong_rows),
+        IT("a source that came damaged is found", test_damaged_from_the_start),
+        IT("an object of somebody else under the output's name is left", test_output_exists),
+        IT("an output that is there already counts as put", test_output_is_there),
+        IT("it can be stopped at every step, and leaves nothing", test_cancelled),
+        IT("no room to write is nobody's fault", test_no_room),
+        IT("a command merges", test_command),
+        IT("a command that fails is told with its words", test_command_fails),
+        IT("a command that hangs is ended", test_command_hangs),
+        IT("a command that lies is found out", test_command_lies),
+        IT("folders of the dead are removed, those of the living are not", test_stale_folders),
+        IT("a scratch folder that is not there is named", test_no_scratch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,702 @@
+/* sim_compact_test.c: the judge of compaction, shown catalogs and lease tables that are made by hand:
+ * each must be judged as it deserves. */
+#include "base/arena.h"
+#include "base/hash.h"
+#include "sim/compact_rows.h"
+#include "sim/judge_catalog.h"
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CATALOG_KEY "metadata/catalog.json"
+#define LEASES_KEY  "metadata/compaction-leases.json"
+#define CHILD_KEY   "metadata/c0/catalog.json"
+#define CHUNK(name) "data/default/L0/2026/01/" name ".csv"
+
+#define A CHUNK("a")
+#define B CHUNK("b")
+#define C CHUNK("c")
+#define M CHUNK("m")
+
+#define GRACE_S     10
+#define D_S         100
+#define RETENTION_S 7200
+
+/* ---- Histories ----------------------------------------------------------------------- */
+
+struct history {
+    struct run run;
+    struct judge_catalog *judge;
+    struct arena arena; /* of the texts that are made on the way */
+};
+
+static void history_begin(struct history *history, bool latest_wins)
+{
+    struct world_options world_options = WORLD_OPTIONS;
+    struct net_options net_options = NET_OPTIONS;
+    struct judge_catalog_options options = { .partition = "default",
+                                             .latest_wins = latest_wins,
+                                             .by_date = true,
+                                             .grace = SPAN_S(GRACE_S),
+                                             .late_bound = SPAN_S(D_S),
+                                             .retention_ms = RETENTION_S * 1000,
+                                             .tries_max = 3,
+                                             .level0_count = 3,
+                                             .level1_bytes = 1000,
+                                             .level_factor = 2,
+                                             .group_max = 8 };
+    *history = (struct history){ .arena = ARENA_INIT };
+    history->run.world = world_new(&world_options);
+    history->run.net = net_new(history->run.world, &net_options);
+    history->judge = judge_catalog_new(&history->run, &options);
+}
+
+/* What the judge has said must have these words. NULL: nothing. */
+static void history_end(struct history *history, const char *words)
+{
+    char failure[WORLD_FAILURE_MAX] = "";
+    if (world_failure(history->run.world))
+        snprintf(failure, sizeof failure, "%s", world_failure(history->run.world));
+    world_stop(history->run.world);
+    judge_catalog_free(history->judge);
+    net_free(history->run.net);
+    world_free(history->run.world);
+    arena_release(&history->arena);
+    if (words && !strstr(failure, words))
+        fail_msg("not '%s' but '%s'", words, failure);
+    if (!words && failure[0] != '\0')
+        fail_msg("'%s'", failure);
+}
+
+static void pass(void *argument)
+{
+    (void)argument;
+}
+
+/* Lets time pass. */
+static void later(struct history *history, int64_t seconds)
+{
+    struct timer timer = { 0 };
+    world_set_timer(history->run.world, &timer,
+                    world_now_us(history->run.world) + SPAN_S(seconds).us, pass, NULL);
+    world_run(history->run.world);
+}
+
+/* By nobody's request. */
+static void put_text(struct history *history, const char *key, const char *text)
+{
+    struct put_call put = { .key = view_of(key), .body = view_of(text) };
+    bucket_put(net_bucket(history->run.net), &put);
+}
+
+static void delete_object(struct history *history, const char *key)
+{
+    struct delete_call call = { .key = view_of(key) };
+    bucket_delete(net_bucket(history->run.net), &call);
+}
+
+/* The object of a chunk: so many rows of this key, numbered from `first`, of this second ago. */
+static void put_rows(struct history *history, const char *key, unsigned row_key, unsigned first,
+                     unsigned count, int64_t seconds_ago)
+{
+    struct row rows[8];
+    char bytes[8 * ROW_BYTES + 1];
+    for (unsigned i = 0; i < count; i++)
+        rows[i] =
+            (struct row){ row_key, first + i, WORLD_EPOCH_US / 1000 - seconds_ago * 1000 };
+    rows_write(rows, count, bytes);
+    put_text(history, key, bytes);
+}
+
+/* ---- What documents are made of ------------------------------------------------------ */
+
+__attribute__((format(printf, 2, 3))) static const char *text(struct history *history,
+                                                              const char *format, ...)
+{
+    char space[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(space, sizeof space, format, arguments);
+    va_end(arguments);
+    return arena_copy(&history->arena, view_of(space)).data;
+}
+
+/* An entry that says what the object is, and more; of a level. */
+static const char *entry_of(struct history *history, const char *key, unsigned level,
+                            const char *more)
+{
+    struct view bytes = bucket_peek(net_bucket(history->run.net), view_of(key));
+    struct row rows[8] = { { 0, 0, 0 } };
+    int64_t min = INT64_MAX, max = 0;
+    if (bytes.data)
+        rows_read(bytes, rows);
+    for (size_t i = 0; i < rows_in(bytes); i++) {
+        min = rows[i].ms < min ? rows[i].ms : min;
+        max = rows[i].ms > max ? rows[i].ms : max;
+    }
+    return text(history,
+                "{\"key\":\"%s\",\"level\":%u,\"size\":%zu,\"rows\":%zu,\"min\":%" PRId64
+                ",\"max\":%" PRId64 ",\"crc32c\":%" PRIu32 "%s}",
+                key, level, bytes.size, rows_in(bytes), min, max,
+                crc32c(0, bytes.data ? bytes : VIEW("")), more);
+}
+
+static const char *entry(struct history *history, const char *key)
+{
+    return entry_of(history, key, 0, "");
+}
+
+static const char *stamp(struct history *history)
+{
+    return text(history, "\"since\":\"00000000000000ff:%" PRId64 "\"",
+                WORLD_EPOCH_US + world_now_us(history->run.world));
+}
+
+static const char *two(struct history *history, const char *a, const char *b)
+{
+    return text(history, "%s,%s", a, b);
+}
+
+static const char *grave(struct history *history, const char *since, const char *into,
+                         const char *entries)
+{
+    return text(history, "{\"into\":\"%s\",%s,\"chunks\":[%s]}", into, since, entries);
+}
+
+static const char *removal(struct history *history, const char *since, const char *how,
+                           const char *key)
+{
+    return text(history, "{\"how\":\"%s\",%s,\"keys\":[\"%s\"]}", how, since, key);
+}
+
+static void write_catalog_of(struct history *history, const char *key, const char *partition,
+                             const char *chunks, const char *more)
+{
+    put_text(history, key,
+             text(history,
+                  "{\"format\":\"holdfast.catalog/1\",\"partition\":\"%s\","
+                  "\"settings\":{\"policy\":\"levels\"},\"chunks\":[%s]%s}",
+                  partition, chunks, more));
+}
+
+static void write_catalog(struct history *history, const char *chunks, const char *tombstones,
+                          const char *deleting)
+{
+    write_catalog_of(history, CATALOG_KEY, "default", chunks,
+                     text(history, ",\"tombstones\":[%s],\"deleting\":[%s]", tombstones,
+                          deleting));
+}
+
+static void write_lease(struct history *history, const char *status, const char *output)
+{
+    put_text(history, LEASES_KEY,
+             text(history,
+                  "{\"leases\":{\"l\":{\"lease_id\":\"l\",\"status\":\"%s\",\"output\":\"%s\","
+                  "\"chunks\":[\"" A "\",\"" B "\"]}}}",
+                  status, output));
+}
+
+/* Two chunks of two rows each are live. */
+static void add_two(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    put_rows(history, B, 1, 3, 2, 0);
+    write_catalog(history, two(history, entry(history, A), entry(history, B)), "", "");
+}
+
+#define MERGED CHUNK("merged")
+
+/* They are merged. */
+static void merge_two(struct history *history)
+{
+    struct view first = bucket_peek(net_bucket(history->run.net), VIEW(A));
+    struct view second = bucket_peek(net_bucket(history->run.net), VIEW(B));
+    const char *sources = two(history, entry(history, A), entry(history, B));
+    put_text(history, MERGED, text(history, "%.*s%.*s", VIEW_ARGS(first), VIEW_ARGS(second)));
+    write_catalog(history, entry_of(history, MERGED, 1, ""),
+                  grave(history, stamp(history), MERGED, sources), "");
+}
+
+/* ---- Stories ------------------------------------------------------------------------- */
+
+static void a_good_story(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    later(history, GRACE_S + 2);
+    const char *since = stamp(history);
+    const char *live = entry_of(history, MERGED, 1, "");
+    const char *both = two(history, removal(history, since, "retired", A),
+                           removal(history, since, "retired", B));
+    write_catalog(history, live, "", both);
+    delete_object(history, A);
+    delete_object(history, B);
+    later(history, D_S + 2);
+    write_catalog(history, live, "", "");
+    judge_told_merged(history->judge, MERGED, true);
+    judge_told_added(history->judge, A, HF_OK);
+    judge_told_condemned(history->judge, MERGED, true);
+    judge_catalog_end(history->judge);
+}
+
+/* The entry of A, as if it were that of B. */
+static const char *entry_of_another(struct history *history)
+{
+    const char *rest = entry(history, A) + strlen("{\"key\":\"" A "\"");
+    return text(history, "{\"key\":\"" B "\"%s", rest);
+}
+
+static void without_its_object(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, entry_of_another(history), "", "");
+}
+
+static void an_entry_that_lies(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    put_rows(history, B, 0, 3, 1, 0);
+    write_catalog(history, entry_of_another(history), "", "");
+}
+
+static void back_from_deleting(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
+    later(history, D_S + 2);
+    delete_object(history, A);
+    write_catalog(history, "", "", "");
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, entry(history, A), "", "");
+}
+
+static void from_live_to_deleting(struct history *history)
+{
+    add_two(history);
+    write_catalog(history, entry(history, A), "",
+                  removal(history, stamp(history), "condemned", B));
+}
+
+static void one_vanishes(struct history *history)
+{
+    add_two(history);
+    write_catalog(history, entry(history, A), "", "");
+}
+
+static void one_stands_twice(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, two(history, entry(history, A), entry(history, A)), "", "");
+}
+
+static void in_a_strange_home(struct history *history)
+{
+    put_rows(history, "data/other/L0/2026/01/a.csv", 0, 1, 2, 0);
+    write_catalog(history, entry(history, "data/other/L0/2026/01/a.csv"), "", "");
+}
+
+static void a_merge_that_loses_a_row(struct history *history)
+{
+    add_two(history);
+    put_rows(history, M, 0, 1, 2, 0);
+    const char *sources = two(history, entry(history, A), entry(history, B));
+    write_catalog(history, entry(history, M), grave(history, stamp(history), M, sources), "");
+}
+
+static void a_source_that_is_not_live(struct history *history)
+{
+    add_two(history);
+    put_rows(history, C, 0, 9, 1, 0);
+    put_rows(history, M, 0, 9, 1, 0);
+    write_catalog(history,
+                  text(history, "%s,%s,%s", entry(history, A), entry(history, B),
+                       entry(history, M)),
+                  grave(history, stamp(history), M, entry(history, C)), "");
+}
+
+static void undone_in_part(struct history *history)
+{
+    add_two(history);
+    const char *since = stamp(history);
+    merge_two(history);
+    write_catalog(history, two(history, entry_of(history, MERGED, 1, ""), entry(history, A)),
+                  grave(history, since, MERGED, entry(history, B)), "");
+}
+
+static void undone_and_the_target_stays(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    write_catalog(history,
+                  text(history, "%s,%s,%s", entry_of(history, MERGED, 1, ""), entry(history, A),
+                       entry(history, B)),
+                  "", "");
+}
+
+static void undone_as_it_should_be(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    write_catalog(history, two(history, entry(history, A), entry(history, B)),
+                  grave(history, stamp(history), "", entry_of(history, MERGED, 1, "")), "");
+}
+
+static void the_same_row_twice(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    put_rows(history, B, 0, 2, 1, 0);
+    write_catalog(history, two(history, entry(history, A), entry(history, B)), "", "");
+}
+
+static void expired_as_it_should_be(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, RETENTION_S + 100);
+    put_rows(history, B, 1, 3, 2, 0);
+    write_catalog(history, two(history, entry(history, A), entry(history, B)), "", "");
+    write_catalog(history, entry(history, B),
+                  grave(history, stamp(history), "", entry(history, A)), "");
+}
+
+static void expired_too_early(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, RETENTION_S - 100);
+    put_rows(history, B, 1, 3, 2, 0);
+    write_catalog(history, two(history, entry(history, A), entry(history, B)), "", "");
+    write_catalog(history, entry(history, B),
+                  grave(history, stamp(history), "", entry(history, A)), "");
+}
+
+static void deleted_while_live(struct history *history)
+{
+    add_two(history);
+    delete_object(history, A);
+}
+
+static void moved_before_its_grace_is_over(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    later(history, GRACE_S / 2);
+    const char *since = stamp(history);
+    write_catalog(history, entry_of(history, MERGED, 1, ""), "",
+                  two(history, removal(history, since, "retired", A),
+                      removal(history, since, "retired", B)));
+}
+
+static void condemned_in_its_grace(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    later(history, GRACE_S + 2);
+    const char *since = stamp(history);
+    write_catalog(history, entry_of(history, MERGED, 1, ""), "",
+                  two(history, removal(history, since, "condemned", A),
+                      removal(history, since, "retired", B)));
+}
+
+static void dropped_before_d(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
+    delete_object(history, A);
+    later(history, D_S / 2);
+    write_catalog(history, "", "", "");
+}
+
+static void dropped_with_its_object(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
+    later(history, D_S + 2);
+    write_catalog(history, "", "", "");
+}
+
+static void a_lease_forgotten(struct history *history)
+{
+    add_two(history);
+    write_lease(history, "active", M);
+    put_rows(history, M, 0, 1, 2, 0);
+    put_text(history, LEASES_KEY, "{\"leases\":{}}");
+}
+
+static void an_output_put_after_that(struct history *history)
+{
+    add_two(history);
+    write_lease(history, "expired", M);
+    put_text(history, LEASES_KEY, "{\"leases\":{}}");
+    put_rows(history, M, 0, 1, 2, 0);
+}
+
+static void an_output_that_is_old(struct history *history)
+{
+    add_two(history);
+    write_lease(history, "active", A);
+}
+
+static void a_try_too_many(struct history *history)
+{
+    add_two(history);
+    write_catalog(history,
+                  two(history, entry_of(history, A, 0, ",\"tries\":1"), entry(history, B)), "",
+                  "");
+}
+
+static void a_try_that_was_one(struct history *history)
+{
+    add_two(history);
+    write_lease(history, "expired", M);
+    write_catalog(history,
+                  two(history, entry_of(history, A, 0, ",\"tries\":1"),
+                      entry_of(history, B, 0, ",\"tries\":1")),
+                  "", removal(history, stamp(history), "condemned", M));
+}
+
+static void quarantined_for_no_reason(struct history *history)
+{
+    add_two(history);
+    write_catalog(history,
+                  two(history, entry_of(history, A, 0, ",\"quarantine\":\"why not\""),
+                      entry(history, B)),
+                  "", "");
+}
+
+static void told_as_added_and_is_not(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    judge_told_added(history->judge, A, HF_OK);
+}
+
+static void told_as_not_added_and_comes(struct history *history)
+{
+    judge_told_added(history->judge, A, HF_EXPIRED);
+    add_two(history);
+}
+
+static void told_as_lost_and_is_merged(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    judge_told_merged(history->judge, MERGED, false);
+}
+
+static void a_name_that_is_too_old(struct history *history)
+{
+    judge_drawn(history->judge, A);
+    later(history, D_S);
+    add_two(history);
+}
+
+static void not_there_though_pinned(struct history *history)
+{
+    static const char *const keys[] = { A };
+    add_two(history);
+    struct node_options options = NODE_OPTIONS;
+    struct node *node = node_new(history->run.world, &options);
+    struct judged_pin *pin = judge_pinned(history->judge, node, NULL, keys, 1);
+    judge_read(pin, A, HF_NOT_FOUND, VIEW(""));
+    judge_unpinned(pin);
+}
+
+#define SPLIT ",\"children\":[\"c0\"],\"moved\":[{\"child\":0,\"keys\":[\"" A "\",\"" B "\"]}]"
+
+static void a_split_without_its_child(struct history *history)
+{
+    add_two(history);
+    write_catalog_of(history, CATALOG_KEY, "default", "", SPLIT);
+}
+
+static void a_split_that_forgets_one(struct history *history)
+{
+    add_two(history);
+    write_catalog_of(history, CHILD_KEY, "c0", entry(history, A), "");
+    write_catalog_of(history, CATALOG_KEY, "default", "", SPLIT);
+}
+
+static void a_split_as_it_should_be(struct history *history)
+{
+    add_two(history);
+    write_catalog_of(history, CHILD_KEY, "c0",
+                     two(history, entry(history, A), entry(history, B)), "");
+    write_catalog_of(history, CATALOG_KEY, "default", "", SPLIT);
+    judge_catalog_end(history->judge);
+}
+
+static void an_orphan_in_the_end(struct history *history)
+{
+    add_two(history);
+    put_rows(history, C, 0, 9, 1, 0);
+    judge_catalog_end(history->judge);
+}
+
+static void a_tombstone_in_the_end(struct history *history)
+{
+    add_two(history);
+    merge_two(history);
+    judge_catalog_end(history->judge);
+}
+
+static void unmerged_in_the_end(struct history *history)
+{
+    put_rows(history, A, 0, 1, 2, 0);
+    put_rows(history, B, 0, 3, 2, 0);
+    put_rows(history, C, 0, 5, 2, 0);
+    write_catalog(history,
+                  text(history, "%s,%s,%s", entry(history, A), entry(history, B),
+                       entry(history, C)),
+                  "", "");
+    judge_catalog_end(history->judge);
+}
+
+static void no_catalog(struct history *history)
+{
+    put_text(history, CATALOG_KEY, "{\"format\":\"holdfast.catalog/1\",\"chunks\":[");
+}
+
+/* ---- The table ----------------------------------------------------------------------- */
+
+struct story {
+    void (*tell)(struct history *history);
+    const char *words; /* NULL: all is well */
+};
+
+static void tell_all(const struct story *stories, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct history history;
+        history_begin(&history, /* latest_wins */ false);
+        stories[i].tell(&history);
+        history_end(&history, stories[i].words);
+    }
+}
+
+#define TELL(...)                                               \
+    do {                                                        \
+        static const struct story stories_[] = { __VA_ARGS__ }; \
+        tell_all(stories_, sizeof stories_ / sizeof *stories_); \
+    } while (0)
+
+static void good_stories_pass(void **state)
+{
+    (void)state;
+    TELL({ a_good_story, NULL }, { undone_as_it_should_be, NULL },
+         { expired_as_it_should_be, NULL }, { a_try_that_was_one, NULL },
+         { a_split_as_it_should_be, NULL });
+}
+
+static void what_is_live_is_there(void **state)
+{
+    (void)state;
+    TELL({ without_its_object, "its object is not there" },
+         { an_entry_that_lies, "its object is not what its entry says" },
+         { no_catalog, "is no catalog" });
+}
+
+static void ways_that_there_are_not(void **state)
+{
+    (void)state;
+    TELL({ back_from_deleting, "comes to be live, and was condemned before" },
+         { from_live_to_deleting, "goes from live to condemned" },
+         { one_vanishes, "goes from live to nowhere" },
+         { one_stands_twice, "stands twice in " CATALOG_KEY },
+         { in_a_strange_home, "which is not its home" },
+         { condemned_in_its_grace, "goes from tombstone to condemned" });
+}
+
+static void merges_that_are_none(void **state)
+{
+    (void)state;
+    TELL({ a_merge_that_loses_a_row, "is not what its sources come to" },
+         { a_source_that_is_not_live, "goes from nowhere to tombstone" },
+         { undone_in_part, "is undeleted without " B },
+         { undone_and_the_target_stays, "is undeleted, and " MERGED " is live" },
+         { the_same_row_twice, "row 2 stands in 2 live chunks" });
+}
+
+static void time_is_kept(void **state)
+{
+    (void)state;
+    TELL({ expired_too_early, "expires with a row" },
+         { moved_before_its_grace_is_over, "is moved to deleting after" },
+         { dropped_before_d, "is dropped after" },
+         { a_name_that_is_too_old, "s after its name was drawn" });
+}
+
+static void nothing_is_deleted_too_soon(void **state)
+{
+    (void)state;
+    TELL({ deleted_while_live, "its name was not moved to deleting" },
+         { dropped_with_its_object, "its object is still there" },
+         { not_there_though_pinned, "is not there for node 1, which has it pinned" });
+}
+
+static void leases_are_settled_and_counted(void **state)
+{
+    (void)state;
+    TELL({ a_lease_forgotten, "is not settled, and its lease is forgotten" },
+         { an_output_put_after_that, "is put, not settled, and its lease is forgotten" },
+         { an_output_that_is_old, "is not a new name" },
+         { a_try_too_many, "was tried 1 times, and 0 leases ended badly" },
+         { quarantined_for_no_reason, "is quarantined after 0 tries, for no reason" });
+}
+
+static void answers_are_true(void **state)
+{
+    (void)state;
+    TELL({ told_as_added_and_is_not, "is told as added, and is not" },
+         { told_as_not_added_and_comes, "after somebody was told that it is not" },
+         { told_as_lost_and_is_merged, "is told as not merged, and is" });
+}
+
+static void splits_lose_nothing(void **state)
+{
+    (void)state;
+    TELL({ a_split_without_its_child, "names a child that is not there" },
+         { a_split_that_forgets_one, "is moved to a child that does not have it" });
+}
+
+static void nothing_is_left_in_the_end(void **state)
+{
+    (void)state;
+    TELL({ an_orphan_in_the_end, "is left, which no catalog names" },
+         { a_tombstone_in_the_end, "is still a tombstone" },
+         { unmerged_in_the_end, "is not merged with others of level 0" });
+}
+
+/* Of each key only the newest row has to be there. */
+static void superseded_rows_may_go(void **state)
+{
+    (void)state;
+    for (int latest_wins = 0; latest_wins < 2; latest_wins++) {
+        struct history history;
+        history_begin(&history, latest_wins);
+        put_rows(&history, A, 0, 1, 1, 0);
+        put_rows(&history, B, 0, 2, 1, 0);
+        const char *sources = two(&history, entry(&history, A), entry(&history, B));
+        write_catalog(&history, sources, "", "");
+        put_rows(&history, M, 0, 2, 1, 0);
+        write_catalog(&history, entry_of(&history, M, 1, ""),
+                      grave(&history, stamp(&history), M, sources), "");
+        history_end(&history, latest_wins ? NULL : "is not what its sources come to");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("good stories pass", good_stories_pass),
+        IT("what is live is there, as its entry says", what_is_live_is_there),
+        IT("keys go only the ways that there are", ways_that_there_are_not),
+        IT("a merge is all or nothing, and so is undoing it", merges_that_are_none),
+        IT("of one key only the newest row has to stay, where the latest wins",
+           superseded_rows_may_go),
+        IT("nothing happens before its time", time_is_kept),
+        IT("nothing is deleted too soon", nothing_is_deleted_too_soon),
+        IT("leases are settled, and tries counted", leases_are_settled_and_counted),
+        IT("answers are true", answers_are_true),
+        IT("a split loses nothing", splits_lose_nothing),
+        IT("nothing is left in the end", nothing_is_left_in_the_end),
+    };
+    return cmocka_run_group_tests_name("sim_compact_test", tests, NULL, NULL);
+}
