@@ -80,7 +80,6 @@ static void make_catalog(const char *url, const struct compact_settings *setting
 
 #define PLAN_CHUNKS   100000
 #define PLAN_PER_HOUR 40
-#define PLAN_BATCH    256
 
 struct new_chunk {
     char key[KEY_BYTES_MAX + 1];
@@ -316,7 +315,7 @@ static void bench_run(struct bench *bench)
         inputs[i] = paths[i];
     }
     for (size_t round = 0; round < bench->rounds; round++) {
-        char url[800], scratch[800], store[800];
+        char url[900], scratch[800], store[800];
         double mb = (double)data.bytes / 1e6;
         series_add(&bare, mb / merge_bare(&data, inputs));
         for (int kind = 0; kind < 2; kind++) {
@@ -475,6 +474,6 @@ int main(int argc, char **argv)
     static const struct bench_part parts[] = {
         { "plan", bench_plan }, { "run", bench_run }, { "claims", bench_claims }, { NULL, NULL }
     };
-    struct bench bench = { .rounds = 5 };
+    struct bench bench = { .rounds = 5, .seconds = 1 };
     return bench_main(&bench, parts, argc, argv);
 }

@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "store/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -200,6 +201,28 @@ static void a_lent_file_stays_what_it_was(struct contract *c)
     EXPECT(c, store_lend_file(c->store, &get, &fd) == HF_NOT_FOUND);
 }
 
+/* In the folder where stores of tests live, so that it could become an object by its name alone. */
+static void a_given_file_becomes_the_object(struct contract *c)
+{
+    struct contract_key key;
+    uint32_t crc;
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/given-XXXXXX", folder ? folder : "/tmp");
+    int from = pattern_file(200003, 10, &crc), fd = mkstemp(path);
+    EXPECT(c, fd >= 0 && file_copy(from, 0, 200003, fd, NULL, NULL) == HF_OK);
+    struct put_call put = { .key = contract_key(c, VIEW("given"), &key),
+                            .condition = if_absent(),
+                            .give = true };
+    EXPECT_STATUS(c, HF_OK, store_put_file(c->store, &put, fd, NULL), put.error);
+    struct put_call again = { .key = key.view, .condition = if_absent(), .give = true };
+    EXPECT(c, store_put_file(c->store, &again, fd, NULL) == HF_CONFLICT);
+    close(from);
+    close(fd);
+    unlink(path);
+    EXPECT(c, file_holds(c, VIEW("given"), 200003, crc));
+}
+
 static const struct contract_row rows[] = {
     { "a stream of any size comes back whole", streams_come_back_whole },
     { "a stream obeys conditions, and a refused one changes nothing", streams_obey_conditions },
@@ -209,6 +232,7 @@ static const struct contract_row rows[] = {
       a_stream_tells_its_progress_and_can_be_stopped },
     { "a missing object streams nothing", a_missing_object_streams_nothing },
     { "an object that is lent as a file stays what it was", a_lent_file_stays_what_it_was },
+    { "a file that is given away becomes the object", a_given_file_becomes_the_object },
 };
 
 const struct contract_rows contract_streams = { rows, sizeof rows / sizeof rows[0] };

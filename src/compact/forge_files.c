@@ -336,11 +336,15 @@ static enum hf_status compare_output(struct piece *piece, struct hf_error *error
 static enum hf_status put_file(struct piece *piece, struct view key, int fd,
                                struct condition condition, struct hf_error *error)
 {
+    /* What a command has written it may still write to. */
+    bool give = piece->order->settings->command.size == 0;
     struct forge_files *files = piece->files;
     const struct progress progress = { put_step, piece };
     enum hf_status status = HF_OK;
     for (int i = 0; i < TRIES_MAX; i++) {
-        struct put_call call = { .key = key, .condition = condition, .quiet = true };
+        struct put_call call = {
+            .key = key, .condition = condition, .quiet = true, .give = give
+        };
         status = store_put_file(files->store, &call, fd, &progress);
         *error = call.error;
         bool again = status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;

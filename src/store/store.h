@@ -124,6 +124,8 @@ struct put_call {
     struct view body;
     struct condition condition;
     bool quiet; /* nobody waits for this one: who listens need not wake */
+    bool
+        give; /* put_file: nobody writes to the file again, so it may become the object itself */
     struct mono_time deadline;
     /* answered */
     struct etag etag;

@@ -1,7 +1,9 @@
 #include "store/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +102,13 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
     }
     free(piece);
     return status;
+}
+
+bool file_link(int fd, int folder, const char *name)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
 bool progress_step(const struct progress *progress, uint64_t done, uint64_t total,

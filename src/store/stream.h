@@ -22,6 +22,10 @@ enum hf_status file_set_size(int fd, uint64_t size, struct hf_error *error);
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
                          const struct progress *progress, struct hf_error *error);
 
+/* Gives an open file of the same file system this name too, so that no byte has to be copied. False
+ * when that cannot be. */
+bool file_link(int fd, int folder, const char *name);
+
 /* False, with CANCELLED, when the one who watches says stop. `progress` may be NULL. */
 bool progress_step(const struct progress *progress, uint64_t done, uint64_t total,
                    struct hf_error *error);

@@ -1,4 +1,5 @@
 #include "store/dir/temp.h"
+#include "store/stream.h"
 
 #include "base/check.h"
 #include "base/parse.h"
@@ -96,8 +97,8 @@ static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
-                             struct hf_error *error)
+enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *ret_new,
+                             bool *ret_is_given, struct hf_error *error)
 {
     env_mutex_lock(&temp->own.mutex);
     enum hf_status status = ready_locked(temp, error);
@@ -107,8 +108,10 @@ enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
         return status;
     env_random(temp->locks->env, ret_new->random, sizeof ret_new->random);
     hex_encode(ret_new->random, sizeof ret_new->random, ret_new->name);
+    *ret_is_given = given >= 0 && file_link(given, ret_new->directory, ret_new->name);
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
     ret_new->fd = openat(ret_new->directory, ret_new->name,
-                         O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+                         *ret_is_given ? flags : flags | O_CREAT | O_EXCL, 0666);
     if (ret_new->fd < 0)
         return error_from_errno(error, errno == ENOENT ? EIO : errno, "make a temporary file");
     return HF_OK;

@@ -35,8 +35,10 @@ struct dir_new {
     char name[2 * DIR_ETAG_BYTES + 1];
 };
 
-enum hf_status dir_temp_make(struct dir_temp *temp, struct dir_new *ret_new,
-                             struct hf_error *error);
+/* A new file; or, with `given` not -1 and where that can be, that file itself under a new name:
+ * then *ret_is_given. */
+enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *ret_new,
+                             bool *ret_is_given, struct hf_error *error);
 
 /* Brings the file in place as `name`, or, with `replace`, instead of the file of that name;
  * then the old one may have the temporary name. 0, or -1 with errno. */

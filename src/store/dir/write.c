@@ -223,11 +223,14 @@ struct source {
     struct view body;
     int fd; /* -1: the body */
     const struct progress *progress;
+    bool given; /* the file is the new one already */
 };
 
 static enum hf_status fill(int to, const struct source *source, struct hf_error *error)
 {
     uint64_t size;
+    if (source->given)
+        return HF_OK;
     if (source->fd < 0)
         return file_write_at(to, source->body, 0, error);
     if (file_size(source->fd, &size, error) != HF_OK)
@@ -252,7 +255,7 @@ static enum hf_status put_new(struct dir_store *dir, struct change *change,
     return status;
 }
 
-static void put_one(struct dir_store *dir, struct put_call *call, const struct source *source)
+static void put_one(struct dir_store *dir, struct put_call *call, struct source *source)
 {
     struct change change;
     struct dir_new file;
@@ -261,7 +264,8 @@ static void put_one(struct dir_store *dir, struct put_call *call, const struct s
     change_init(&change, dir, call->key, &call->condition, call->deadline);
     change.quiet = call->quiet;
     if (judge_early(dir, &change, &call->error) != HF_OK ||
-        dir_temp_make(&dir->temp, &file, &call->error) != HF_OK)
+        dir_temp_make(&dir->temp, call->give ? source->fd : -1, &file, &source->given,
+                      &call->error) != HF_OK)
         return;
     change.file = &file;
     enum hf_status status = put_new(dir, &change, source, call);

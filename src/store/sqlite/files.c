@@ -1,6 +1,7 @@
 #include "store/sqlite/files.h"
 
 #include "base/parse.h"
+#include "store/stream.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -101,26 +102,32 @@ static bool lock_is_had(int fd)
     return true;
 }
 
-static bool has_name(int fd)
+/* Whether the name still leads to this file, which may have others. */
+static bool has_name(const struct large_folder *folder, const char *name, int fd)
 {
-    struct stat st;
-    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 &&
+           fstatat(folder->fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-enum hf_status large_file_new(const struct large_folder *folder, struct large_file *ret_file,
+enum hf_status large_file_new(const struct large_folder *folder, int given,
+                              struct large_file *ret_file, bool *ret_is_given,
                               struct hf_error *error)
 {
     if (folder->fd < 0)
         return error_set(error, HF_DENIED, "the store cannot be written to");
     for (int i = 0; i < NAME_TRIES_MAX; i++) {
         draw_name(folder, ret_file->name);
-        int fd =
-            openat(folder->fd, ret_file->name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+        *ret_is_given = given >= 0 && file_link(given, folder->fd, ret_file->name);
+        int flags = O_RDWR | O_CLOEXEC;
+        int fd = openat(folder->fd, ret_file->name,
+                        *ret_is_given ? flags : flags | O_CREAT | O_EXCL, 0666);
         if (fd < 0 && errno == ENOENT)
             return error_set(error, HF_UNAVAILABLE, "the folder of large objects is gone");
         if (fd < 0)
             return error_from_errno(error, errno, "create a file for a large object");
-        if (lock_is_had(fd) && has_name(fd)) {
+        if (lock_is_had(fd) && has_name(folder, ret_file->name, fd)) {
             ret_file->fd = fd;
             return HF_OK;
         }

@@ -371,7 +371,9 @@ static enum hf_status put_prepare(struct sqlite_store *sqlite, struct put *put)
     error_clear(&call->error);
     if (call->body.size <= SQLITE_INLINE_MAX)
         return HF_OK;
-    if (large_file_new(&sqlite->folder, &put->file, &call->error) == HF_OK &&
+    bool given;
+    if (large_file_new(&sqlite->folder, /* given */ -1, &put->file, &given, &call->error) ==
+            HF_OK &&
         file_write_at(put->file.fd, call->body, 0, &call->error) == HF_OK &&
         large_file_sync(&sqlite->folder, &put->file, &call->error) == HF_OK)
         return HF_OK;
@@ -480,10 +482,12 @@ static void put_large_file(struct sqlite_store *sqlite, struct put_call *call, i
 {
     struct put put = { .call = call, .file = { .fd = -1 } };
     struct sqlite_write write = { 0 };
+    bool given;
     if (judge_early(sqlite, call) != HF_OK ||
-        large_file_new(&sqlite->folder, &put.file, &call->error) != HF_OK)
+        large_file_new(&sqlite->folder, call->give ? fd : -1, &put.file, &given,
+                       &call->error) != HF_OK)
         return;
-    if (file_copy(fd, 0, size, put.file.fd, progress, &call->error) == HF_OK &&
+    if ((given || file_copy(fd, 0, size, put.file.fd, progress, &call->error) == HF_OK) &&
         large_file_sync(&sqlite->folder, &put.file, &call->error) == HF_OK &&
         large_folder_sync(&sqlite->folder, &call->error) == HF_OK) {
         write_init(&write, &put, size);
