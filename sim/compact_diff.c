@@ -59,9 +59,10 @@ static void note_since(const struct step *step, struct judged_chunk *chunk)
         chunk->since = since;
 }
 
-/* For how long, at most, what this write ends had been so when the write was sent: by the stamp, as far
- * as its clock can be read, or by standing there, which anybody may have watched. A stamp may be of
- * before it landed, or, of one who had not heard of the store's time for long, of well after. */
+/* For how long, at most, what this write ends had been so when the write was sent: by the stamp,
+ * as far as its clock can be read, or by standing there, which anybody may have watched. A stamp
+ * may be of before it landed, or, of one who had not heard of the store's time for long, of well
+ * after. */
 static int64_t elapsed_us(const struct step *step, const struct judged_since *since)
 {
     struct judge_catalog *judge = step->judge;
@@ -227,13 +228,23 @@ static void comes(const struct step *step, struct judged_chunk *chunk)
 
 /* ---- Going --------------------------------------------------------------------------- */
 
+/* The key that a tombstone was merged into; empty when it is none. */
+static struct view into_of(const struct catalog_version *version, const struct listed *entry)
+{
+    return entry && entry->state == LISTED_TOMBSTONE ? version->groups[entry->group].into
+                                                     : VIEW("");
+}
+
 /* Whether some of its sources were taken out of their graves by this write. */
 static bool is_undone(const struct step *step, const struct judged_chunk *chunk)
 {
-    for (size_t i = 0; step->before && i < step->before->count; i++) {
-        const struct listed *entry = &step->before->entries[i];
-        if (entry->state == LISTED_TOMBSTONE && state_of(entry->chunk->after) == LISTED_LIVE &&
-            view_equal(step->before->groups[entry->group].into, view_of(chunk->key)))
+    const struct catalog_version *before = step->before;
+    struct view key = view_of(chunk->key);
+    for (size_t i = 0; before && i < before->count; i++) {
+        const struct listed *entry = &before->entries[i];
+        bool was = entry->state == LISTED_TOMBSTONE &&
+                   view_equal(before->groups[entry->group].into, key);
+        if (was && !view_equal(into_of(step->now, entry->chunk->after), key))
             return true;
     }
     return false;
@@ -268,14 +279,31 @@ static void dies(const struct step *step, struct judged_chunk *chunk)
     chunk->live = false;
     if (into.size > 0) {
         struct judged_chunk *target = judged_chunk_of(step->judge, into);
-        if (state_of(target->before) != LISTED_NOWHERE ||
-            state_of(target->after) != LISTED_LIVE)
-            STEP_FAIL(step, chunk, "is merged into %s, which does not come to be live by that",
-                      target->key);
+        enum listed_state from = state_of(target->before), to = state_of(target->after);
+        if (from != LISTED_NOWHERE || (to != LISTED_LIVE && to != LISTED_TOMBSTONE))
+            STEP_FAIL(step, chunk, "is merged into %s, which was %s and is %s by that",
+                      target->key, state_words[from], state_words[to]);
     } else if (!is_undone(step, chunk)) {
         judge_retention(step, chunk);
         set_expired(step->judge, chunk, true);
     }
+}
+
+/* Operations of one process may stand in one write: added, and found to be past its retention. */
+static void comes_and_goes(const struct step *step, struct judged_chunk *chunk)
+{
+    if (step->now->groups[chunk->after->group].into.size > 0)
+        STEP_FAIL(step, chunk, "%s", "is merged, and was not live");
+    comes(step, chunk);
+    dies(step, chunk);
+}
+
+/* Whether what was merged into this is live again, or was, and has gone again by the same write. */
+static bool is_back(const struct step *step, const struct judged_chunk *chunk, struct view into)
+{
+    enum listed_state to = state_of(chunk->after);
+    return to == LISTED_LIVE ||
+           (to == LISTED_TOMBSTONE && !view_equal(into_of(step->now, chunk->after), into));
 }
 
 /* Undone: all that was merged with it comes back, and what it was merged into goes. */
@@ -286,7 +314,7 @@ static void comes_back(const struct step *step, struct judged_chunk *chunk)
     for (size_t i = 0; i < step->before->count; i++) {
         const struct listed *entry = &step->before->entries[i];
         if (entry->state == LISTED_TOMBSTONE && entry->group == group && into.size > 0 &&
-            state_of(entry->chunk->after) != LISTED_LIVE)
+            !is_back(step, entry->chunk, into))
             STEP_FAIL(step, chunk, "is undeleted without %s, which was merged with it",
                       entry->chunk->key);
     }
@@ -302,6 +330,15 @@ static void comes_back(const struct step *step, struct judged_chunk *chunk)
     chunk->came_us = catalog_now_us(step->judge);
     if (chunk->expired)
         set_expired(step->judge, chunk, false);
+}
+
+/* In another grave than before: it came back, and went again. */
+static void stays_dead(const struct step *step, struct judged_chunk *chunk)
+{
+    if (view_equal(into_of(step->before, chunk->before), into_of(step->now, chunk->after)))
+        return;
+    comes_back(step, chunk);
+    dies(step, chunk);
 }
 
 static void is_reaped(const struct step *step, struct judged_chunk *chunk)
@@ -375,14 +412,15 @@ static void judge_way(const struct step *step, struct judged_chunk *chunk)
     switch (WAY(from, to)) {
     case WAY(LISTED_NOWHERE, LISTED_LIVE): comes(step, chunk); break;
     case WAY(LISTED_NOWHERE, LISTED_CONDEMNED): is_condemned(step, chunk); break;
+    case WAY(LISTED_NOWHERE, LISTED_TOMBSTONE): comes_and_goes(step, chunk); break;
     case WAY(LISTED_LIVE, LISTED_LIVE): stays_live(step, chunk); break;
     case WAY(LISTED_LIVE, LISTED_TOMBSTONE): dies(step, chunk); break;
     case WAY(LISTED_TOMBSTONE, LISTED_LIVE): comes_back(step, chunk); break;
     case WAY(LISTED_TOMBSTONE, LISTED_RETIRED): is_reaped(step, chunk); break;
     case WAY(LISTED_RETIRED, LISTED_NOWHERE):
     case WAY(LISTED_CONDEMNED, LISTED_NOWHERE): is_dropped(step, chunk); break;
+    case WAY(LISTED_TOMBSTONE, LISTED_TOMBSTONE): stays_dead(step, chunk); break;
     case WAY(LISTED_LIVE, LISTED_MOVED):
-    case WAY(LISTED_TOMBSTONE, LISTED_TOMBSTONE):
     case WAY(LISTED_RETIRED, LISTED_RETIRED):
     case WAY(LISTED_CONDEMNED, LISTED_CONDEMNED):
     case WAY(LISTED_MOVED, LISTED_MOVED): break;

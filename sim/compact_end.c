@@ -104,8 +104,8 @@ static bool is_due_above(const struct judge_catalog *judge,
            (bytes >= wanted || count >= group_size(judge, entry));
 }
 
-/* By cascade a merge may leave some out (tried before, too many, of another home) and counts as if it
- * had not: these wait for the next, so nothing can be asked for. */
+/* By cascade a merge may leave some out (tried before, too many, of another home) and counts as
+ * if it had not: these wait for the next, so nothing can be asked for. */
 static const char *unmerged_in(struct judge_catalog *judge, const struct judged_doc *doc)
 {
     const struct catalog_version *version = doc->now;
@@ -165,8 +165,10 @@ const char *judge_unsettled(struct judge_catalog *judge)
 {
     const char *why = unsettled_leases(judge);
     for (struct judged_doc *doc = judge->docs; doc && !why; doc = doc->next) {
-        if (!doc->reachable || !doc->now)
+        if (!doc->now)
             continue;
+        if (!doc->reachable)
+            return UNSETTLED(judge, "%s is left of a split that came to nothing", doc->key);
         why = dead_in(judge, doc);
         if (!why)
             why = unmerged_in(judge, doc);

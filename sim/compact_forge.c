@@ -1,5 +1,5 @@
-/* compact_forge.c: the forge of the simulator (compact/forge.h): reads the sources, merges their rows
- * in memory, and puts the output. One kind of chunk kills whoever merges it. */
+/* compact_forge.c: the forge of the simulator (compact/forge.h): reads the sources, merges their
+ * rows in memory, and puts the output. One kind of chunk kills whoever merges it. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rule.h"
@@ -58,6 +58,35 @@ enum hf_status compact_put(const struct actor *actor, struct view key, struct vi
             return status;
     }
     return unsure ? error_set(error, HF_UNSURE, "the object may be there") : error->status;
+}
+
+/* ---- Cut off ------------------------------------------------------------------------- */
+
+static void cut_or_connect(void *argument)
+{
+    struct compact_cut *cut = argument;
+    struct world *world = cut->compact->run->world;
+    cut->is_cut = !cut->is_cut;
+    net_cut(cut->compact->run->net, cut->node, cut->is_cut);
+    if (cut->is_cut)
+        world_set_timer(world, &cut->timer, world_now_us(world) + cut->length_us,
+                        cut_or_connect, cut);
+}
+
+/* Soon, before the commit leaves or while it is on its way; for longer than who commits waits. */
+static void maybe_be_cut(const struct actor *actor)
+{
+    const struct run *run = actor->compact->run;
+    struct compact_cut *cut = &actor->compact->cuts[node_number(actor->node)];
+    int64_t now_us = world_now_us(run->world);
+    bool calm =
+        run->options->calm || run->options->crash_at.request > 0 || now_us > run->calm_us;
+    if (!actor->compact->plan.cuts || calm || timer_is_set(&cut->timer) ||
+        !actor_one_in(actor, 6) || !fault_happens(net_faults(run->net), CHAOS_CUT))
+        return;
+    cut->length_us = SPAN_S(30 + actor_below(actor, 200)).us;
+    int64_t soon_us = (int64_t)actor_below(actor, 150000);
+    world_set_timer(run->world, &cut->timer, now_us + soon_us, cut_or_connect, cut);
 }
 
 /* ---- Merging ------------------------------------------------------------------------- */
@@ -163,6 +192,8 @@ static enum hf_status put_output(struct merging *merging, struct hf_error *error
     product->put_sent = true;
     enum hf_status status = compact_put(merging->actor, merging->order->output, body, error);
     free(bytes);
+    if (status == HF_OK)
+        maybe_be_cut(merging->actor);
     return status;
 }
 

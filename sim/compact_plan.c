@@ -49,6 +49,10 @@ struct compact_plan compact_plan_draw(const struct world *world)
     plan.sleepers = prng_below(&prng, 5) == 0;
     plan.fscks = prng_below(&prng, 3) == 0;
     plan.forges_fail = prng_below(&prng, 4) == 0;
+    plan.cut_max = prng_below(&prng, 2) == 0 ? SPAN_S(60) : SPAN_S(600);
+    plan.cuts = prng_below(&prng, 4) == 0;
+    plan.all_drain = prng_below(&prng, 5) == 0;
+    plan.both_hands = prng_below(&prng, 4) == 0;
     return plan;
 }
 
@@ -59,6 +63,7 @@ void compact_tune(struct run *run, struct plans *plans)
     plans->net.skew_max = plan.skew_max;
     plans->net.plan.lying_date_chance = 0;
     plans->chaos.store_step_max = plan.store_step_max;
+    plans->chaos.cut_max = plan.cut_max;
     if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* its files are of that calendar too */
         plans->nodes.wall_off = SPAN_S(60);
 }

@@ -1,5 +1,5 @@
-/* compact_work.c: what the nodes of workload `compact` do: they add chunks, merge them, tend what is
- * left, pin and read, and now and then what people do by hand. */
+/* compact_work.c: what the nodes of workload `compact` do: they add chunks, merge them, tend
+ * what is left, pin and read, and now and then what people do by hand. */
 #include "sim/compact_work.h"
 
 #include "base/check.h"
@@ -132,16 +132,23 @@ static struct slot *slot_of(struct actor *actor, struct view partition)
     return slot;
 }
 
+/* Asked again after UNSURE only OK is an answer: whatever else is said, it is of that asking,
+ * and the one before may still land. */
 static enum hf_status add_batch(struct actor *actor, struct batch *batch)
 {
     struct slot *slot = slot_of(actor, view_of(batch->partition));
     enum hf_status status = HF_UNSURE;
+    bool unsure = false;
     struct catalog_op op = { .kind = CATALOG_ADD,
                              .chunks = batch->chunks,
                              .chunk_count = batch->count,
                              .drawn = batch->drawn };
-    for (int i = 0; i < UNSURE_MAX && status == HF_UNSURE; i++)
+    for (int i = 0; i < UNSURE_MAX && status == HF_UNSURE; i++) {
         status = slot_apply(slot, &op, (struct mono_time){ 0 });
+        unsure |= status == HF_UNSURE;
+    }
+    if (unsure && status != HF_OK)
+        status = HF_UNSURE;
     ACTOR_TRACE(actor, "node %u: adds %zu from %s, and is told %s", node_number(actor->node),
                 batch->count, batch->keys[0], hf_status_name(status));
     for (size_t i = 0; i < batch->count; i++)
@@ -179,10 +186,12 @@ static void add(struct actor *actor)
             return;
         dawdle(actor);
         enum hf_status status = add_batch(actor, &batch);
-        if (status != HF_MISMATCH && status != HF_CONFLICT && status != HF_EXPIRED)
+        if (status == HF_OK || status == HF_UNAVAILABLE || status == HF_TIMEOUT)
             return;
         for (size_t k = 0; k < batch.count && !actor_one_in(actor, 4); k++)
             condemn(actor, batch.keys[k]);
+        if (status == HF_UNSURE)
+            return;
     }
 }
 
@@ -244,7 +253,35 @@ static void tell(void *argument, const struct worker_notice *notice)
         note_job(argument, notice->report);
 }
 
-static enum hf_status run_worker(struct actor *actor, enum worker_mode mode, bool force)
+struct stopping {
+    struct actor *actor;
+    struct worker *worker;
+    struct span after;
+};
+
+static void stop_later(void *argument)
+{
+    struct stopping *stopping = argument;
+    env_sleep(stopping->actor->env, stopping->after);
+    worker_stop(stopping->worker);
+}
+
+static enum hf_status run_to_its_end(struct actor *actor, struct worker *worker, bool stopped)
+{
+    struct stopping stopping = { actor, worker, env_jitter(actor->env, SPAN_S(3)) };
+    struct worker_totals totals;
+    struct env_task *task = NULL;
+    struct hf_error error;
+    if (stopped)
+        check(env_task_start(actor->env, stop_later, &stopping, &task, &error) == HF_OK);
+    enum hf_status status = worker_run(worker, &totals, &error);
+    if (task)
+        env_task_join(actor->env, task);
+    return status;
+}
+
+static enum hf_status run_worker(struct actor *actor, enum worker_mode mode, bool force,
+                                 bool stopped)
 {
     struct worker_options options = { .mode = mode,
                                       .jobs = 1 + (size_t)actor_below(actor, 2),
@@ -255,14 +292,13 @@ static enum hf_status run_worker(struct actor *actor, enum worker_mode mode, boo
                                       .label = VIEW("worker"),
                                       .tell = tell,
                                       .argument = actor };
-    struct worker_totals totals;
     struct worker *worker;
     struct hf_error error;
     enum hf_status status =
         worker_new(actor->shelf, &actor->forge.forge, &options, &worker, &error);
     if (status != HF_OK)
         return status;
-    status = worker_run(worker, &totals, &error);
+    status = run_to_its_end(actor, worker, stopped);
     worker_free(worker);
     return status;
 }
@@ -270,7 +306,7 @@ static enum hf_status run_worker(struct actor *actor, enum worker_mode mode, boo
 void compact_drain(struct actor *actor)
 {
     for (int i = 0; i < DRAIN_TRIES_MAX; i++)
-        if (run_worker(actor, WORKER_DRAIN, /* force */ false) == HF_OK)
+        if (run_worker(actor, WORKER_DRAIN, /* force */ false, /* stopped */ false) == HF_OK)
             return;
 }
 
@@ -302,6 +338,27 @@ void compact_fsck(struct actor *actor, struct span age)
                 hf_status_name(status));
 }
 
+static void tell_finding(void *argument, const struct fsck_finding *finding)
+{
+    struct actor *actor = argument;
+    bool spoilt = finding->kind == FSCK_MISSING_OBJECT && actor->compact->plan.spoils;
+    if (!spoilt)
+        world_fail(actor->compact->run->world, "in the end fsck finds %s: %.*s",
+                   fsck_kind_name(finding->kind), VIEW_ARGS(finding->key));
+}
+
+void compact_fsck_finds_nothing(struct actor *actor)
+{
+    struct fsck_options options = { .shallow = true, .tell = tell_finding, .argument = actor };
+    struct fsck_report report;
+    struct hf_error error;
+    enum hf_status status = fsck_run(actor->store, actor->client, VIEW(COMPACT_PARTITION),
+                                     &options, &report, &error);
+    if (status != HF_OK)
+        world_fail(actor->compact->run->world, "in the end fsck is told %s: %s",
+                   hf_status_name(status), error.why);
+}
+
 /* ---- Reading ------------------------------------------------------------------------- */
 
 /* Reads one again, and tells what came if it still held the pin then. */
@@ -323,7 +380,8 @@ static size_t pick_keys(struct actor *actor, char keys[PIN_KEYS_MAX][KEY_BYTES_M
     size_t count = 0, most = 1 + (size_t)actor_below(actor, PIN_KEYS_MAX);
     for (size_t i = 0; i < most; i++) {
         bool dead = !actor_one_in(actor, 3);
-        uint64_t number = env_random_u64(actor->env);
+        bool oldest = actor_one_in(actor, 2); /* the next to be deleted */
+        uint64_t number = oldest ? 0 : env_random_u64(actor->env);
         const char *key =
             judge_pick(actor->compact->judge, dead ? JUDGED_DEAD_KEY : JUDGED_LIVE_KEY, number);
         if (!key || (count > 0 &&
@@ -419,7 +477,7 @@ static void split(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
     struct hf_error error;
-    if (!actor->compact->plan.splits || !pick(actor, JUDGED_LIVE_KEY, key))
+    if (!pick(actor, JUDGED_LIVE_KEY, key))
         return;
     enum hf_status status = slot_split(slot_of(actor, layout_home(view_of(key))), &error);
     ACTOR_TRACE(actor, "node %u: splits, and is told %s", node_number(actor->node),
@@ -429,7 +487,7 @@ static void split(struct actor *actor)
 static void spoil(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!actor->compact->plan.spoils || !pick(actor, JUDGED_LIVE_KEY, key))
+    if (!pick(actor, JUDGED_LIVE_KEY, key))
         return;
     ACTOR_TRACE(actor, "node %u: %s is damaged", node_number(actor->node), key);
     judge_spoil(actor->compact->judge, key, /* gone */ actor_one_in(actor, 3));
@@ -445,38 +503,65 @@ static void pause_for_a_while(struct actor *actor)
 
 static void do_by_hand(struct actor *actor)
 {
+    const struct compact_plan *plan = &actor->compact->plan;
+    if (plan->splits && actor_one_in(actor, 3)) {
+        split(actor);
+        return;
+    }
+    if (plan->spoils && actor_one_in(actor, 4)) {
+        spoil(actor);
+        return;
+    }
     switch (actor_below(actor, 8)) {
     case 0:
-    case 1: undelete(actor); break;
-    case 2: quarantine(actor); break;
-    case 3: condemn_any(actor); break;
-    case 4: spoil(actor); break;
-    case 5:
-        if (actor->compact->plan.fscks)
+    case 1:
+    case 2: undelete(actor); break;
+    case 3: quarantine(actor); break;
+    case 4:
+    case 5: condemn_any(actor); break;
+    case 6:
+        if (plan->fscks)
             compact_fsck(actor, SPAN_S(1 + actor_below(actor, 60)));
         break;
-    case 6:
+    default:
         if (actor_one_in(actor, 3))
             pause_for_a_while(actor);
-        break;
-    default: split(actor);
     }
 }
 
-void compact_act(struct actor *actor)
+static void run_some_worker(struct actor *actor)
 {
+    bool force = actor_one_in(actor, 4), stopped = actor_one_in(actor, 4);
+    bool watches = stopped && actor_one_in(actor, 2);
+    run_worker(actor, watches ? WORKER_WATCH : WORKER_ONCE, force, stopped);
+}
+
+static void do_one_thing(void *argument)
+{
+    struct actor *actor = argument;
     uint64_t what = actor_below(actor, 20);
     if (what < 8)
         add(actor);
     else if (what < 12)
         run_job(actor);
     else if (what < 13)
-        run_worker(actor, WORKER_ONCE, actor_one_in(actor, 4));
+        run_some_worker(actor);
     else if (what < 15)
         compact_tend(actor, actor_one_in(actor, 2));
     else if (what < 17)
         pin_and_read(actor);
     else
         do_by_hand(actor);
+}
+
+void compact_act(struct actor *actor)
+{
+    struct env_task *task = NULL;
+    struct hf_error error;
+    if (actor->compact->plan.both_hands && actor_one_in(actor, 3))
+        check(env_task_start(actor->env, do_one_thing, actor, &task, &error) == HF_OK);
+    do_one_thing(actor);
+    if (task)
+        env_task_join(actor->env, task);
     actor_rest(actor, SPAN_S(actor_one_in(actor, 3) ? 15 : 3));
 }

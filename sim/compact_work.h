@@ -18,12 +18,16 @@ struct compact_plan {
     bool latest_wins;
     bool by_date, apart;
     struct span skew_max, store_step_max;
-    unsigned killers; /* chunks that kill whoever merges them */
-    bool spoils;      /* chunks are damaged */
+    struct span cut_max; /* for longer than anybody's patience, too */
+    unsigned killers;    /* chunks that kill whoever merges them */
+    bool spoils;         /* chunks are damaged */
     bool splits;
     bool sleepers; /* some add what they have put after more than D/2 */
     bool fscks;
     bool forges_fail;
+    bool cuts;       /* nodes are cut off as they commit */
+    bool all_drain;  /* in the calm all nodes merge what is due, at once */
+    bool both_hands; /* nodes do two things at a time */
 };
 
 /* A node that killed itself starts again. */
@@ -33,6 +37,15 @@ struct compact_restart {
     struct timer timer;
 };
 
+/* A node that has merged is cut off just as it commits, for longer than it waits. */
+struct compact_cut {
+    struct compact *compact;
+    struct node *node;
+    struct timer timer;
+    int64_t length_us;
+    bool is_cut;
+};
+
 struct compact {
     struct run *run;
     struct compact_plan plan;
@@ -40,6 +53,7 @@ struct compact {
     uint64_t left[NODES_MAX + 1];
     bool rested[NODES_MAX + 1];
     struct compact_restart restarts[NODES_MAX + 1];
+    struct compact_cut cuts[NODES_MAX + 1];
     unsigned last_row; /* that was ever made */
     unsigned killers_left;
     bool settled;
@@ -92,12 +106,15 @@ enum hf_status compact_put(const struct actor *actor, struct view key, struct vi
 
 /* ---- compact_work.c ------------------------------------------------------------------ */
 
-/* One thing that a node does, drawn. */
+/* What a node does at one time, drawn. */
 void compact_act(struct actor *actor);
 
 /* All that is due is merged, by ourselves. */
 void compact_drain(struct actor *actor);
 void compact_tend(struct actor *actor, bool short_lived);
 void compact_fsck(struct actor *actor, struct span age);
+
+/* Fails the run if there is anything to be found. */
+void compact_fsck_finds_nothing(struct actor *actor);
 
 #endif

@@ -32,8 +32,8 @@
  *   and in the end, when all has been quiet for long: something is left that should be gone, or was
  *   not merged that should be.
  *
- * What was decided may leave much later (the process stood still), and arrive later still. Times are
- * judged by when a write left, with allowance for the first (`standstill`). */
+ * What was decided may leave much later (the process stood still), and arrive later still. Times
+ * are judged by when a write left, with allowance for the first (`standstill`). */
 #ifndef SIM_JUDGE_CATALOG_H
 #define SIM_JUDGE_CATALOG_H
 

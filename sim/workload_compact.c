@@ -1,8 +1,10 @@
-/* workload_compact.c: nodes that add chunks to one partition, merge, delete, pin and read them, while
- * anything goes wrong. What must be true stands in judge_catalog.h; what nodes do in compact_work.c.
+/* workload_compact.c: nodes that add chunks to one partition, merge, delete, pin and read them,
+ * while anything goes wrong. What must be true stands in judge_catalog.h; what nodes do in
+ * compact_work.c.
  *
- * Once it is calm one node clears up: merges what is due, waits until all that was on its way has
- * landed, condemns what nobody knows, waits for D, and again, until nothing is left but live chunks. */
+ * Once it is calm one node clears up: merges what is due, waits until all that was on its way
+ * has landed, condemns what nobody knows, waits for D, and again, until nothing is left but live
+ * chunks. */
 #include "sim/compact_work.h"
 
 #include "base/check.h"
@@ -68,8 +70,10 @@ static void clear_up(struct actor *actor)
         compact_drain(actor);
         compact_tend(actor, /* short_lived */ false);
         compact_fsck(actor, SPAN_S(3600));
-        if (!judge_unsettled(compact->judge))
+        if (!judge_unsettled(compact->judge)) {
+            compact_fsck_finds_nothing(actor);
             break;
+        }
         env_sleep(actor->env, SPAN_US(late_bound.us + late_bound.us / 100));
     }
     compact->settled = true;
@@ -88,6 +92,8 @@ static void program(struct node *node, void *argument)
         compact_act(&actor);
     }
     sleep_until_true(&actor, compact->run->calm_us);
+    if (compact->plan.all_drain && !compact->rested[number])
+        compact_drain(&actor);
     compact->rested[number] = true;
     if (number == 1 && !compact->settled) {
         sleep_until_true(&actor, compact->run->calm_us + SETTLE.us);
@@ -136,6 +142,8 @@ static void *start(struct run *run)
         struct node *node = world_node(run->world, i);
         compact->restarts[node_number(node)] =
             (struct compact_restart){ .compact = compact, .node = node };
+        compact->cuts[node_number(node)] =
+            (struct compact_cut){ .compact = compact, .node = node };
         node_boot(node, program, compact);
     }
     return compact;
@@ -144,9 +152,10 @@ static void *start(struct run *run)
 static void free_state(void *state)
 {
     struct compact *compact = state;
-    for (size_t i = 0; i <= NODES_MAX; i++)
-        if (timer_is_set(&compact->restarts[i].timer))
-            world_cancel_timer(compact->run->world, &compact->restarts[i].timer);
+    for (size_t i = 0; i <= NODES_MAX; i++) {
+        world_cancel_timer(compact->run->world, &compact->restarts[i].timer);
+        world_cancel_timer(compact->run->world, &compact->cuts[i].timer);
+    }
     judge_catalog_free(compact->judge);
     free(compact);
 }

@@ -83,7 +83,7 @@ class Bucket:
         return done.stdout
 
     def keys(self, prefix):
-        out = self.run("store", "ls", "--json", prefix).stdout
+        out = self.run("store", "ls", "--json", "--recursive", prefix).stdout
         return [json.loads(line)["key"] for line in out.splitlines()]
 
     def catalogs(self):

@@ -1,4 +1,4 @@
-/* forge_test.c: the real forge, on files: what it makes, whom it blames, and what it leaves behind. */
+/* forge_test.c: the real forge, on files: what it makes, whom it blames, and what it leaves. */
 #include "base/hash.h"
 #include "base/layout.h"
 #include "compact/forge.h"
@@ -378,9 +378,9 @@ static void test_stale_folders(void **state)
     char stale[4400], held[4400], fresh[4400], lock[4500];
     (void)state;
     smithy_open(&smithy);
-    snprintf(stale, sizeof stale, "%s/holdfast-0000000000000001", smithy.scratch);
-    snprintf(held, sizeof held, "%s/holdfast-0000000000000002", smithy.scratch);
-    snprintf(fresh, sizeof fresh, "%s/holdfast-0000000000000003", smithy.scratch);
+    snprintf(stale, sizeof stale, "%s/holdfast-scratch-0000000000000001", smithy.scratch);
+    snprintf(held, sizeof held, "%s/holdfast-scratch-0000000000000002", smithy.scratch);
+    snprintf(fresh, sizeof fresh, "%s/holdfast-scratch-0000000000000003", smithy.scratch);
     assert_int_equal(mkdir(stale, 0700) | mkdir(held, 0700) | mkdir(fresh, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", stale);
     close(open(lock, O_CREAT | O_RDWR, 0600));

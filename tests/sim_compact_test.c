@@ -1,5 +1,5 @@
-/* sim_compact_test.c: the judge of compaction, shown catalogs and lease tables that are made by hand:
- * each must be judged as it deserves. */
+/* sim_compact_test.c: the judge of compaction, shown catalogs and lease tables that are made by
+ * hand: each must be judged as it deserves. */
 #include "base/arena.h"
 #include "base/hash.h"
 #include "sim/compact_rows.h"
@@ -608,7 +608,7 @@ static void merges_that_are_none(void **state)
 {
     (void)state;
     TELL({ a_merge_that_loses_a_row, "is not what its sources come to" },
-         { a_source_that_is_not_live, "goes from nowhere to tombstone" },
+         { a_source_that_is_not_live, "is merged, and was not live" },
          { undone_in_part, "is undeleted without " B },
          { undone_and_the_target_stays, "is undeleted, and " MERGED " is live" },
          { the_same_row_twice, "row 2 stands in 2 live chunks" });

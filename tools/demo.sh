@@ -11,7 +11,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$place"
 HOLDFAST_STORE=sqlite:demo.db
-export HOLDFAST_STORE
+TMPDIR=$place
+export HOLDFAST_STORE TMPDIR
 
 title() {
 	if [ -t 1 ]; then

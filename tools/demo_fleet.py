@@ -47,14 +47,15 @@ def fill(folder, chunks):
 # ---- Workers ------------------------------------------------------------------------------------
 
 
-def live_chunks():
-    """The keys of all chunks that are data now; none when that cannot be told soon."""
+def ask(*words):
+    """What `holdfast compact WORDS --json` tells, one object a line; none when it cannot tell soon:
+    a worker that was stopped in the middle of a write lets all others wait."""
     try:
-        told = subprocess.run(["holdfast", "compact", "ls", "--json"], timeout=1, check=True,
+        told = subprocess.run(["holdfast", "compact", *words, "--json"], timeout=1, check=True,
                               capture_output=True).stdout
     except subprocess.SubprocessError:
-        return set()
-    return {json.loads(line)["key"] for line in told.splitlines()}
+        return []
+    return [json.loads(line) for line in told.splitlines()]
 
 
 class Worker:
@@ -65,9 +66,11 @@ class Worker:
         self.begun = self.ended = self.committed = 0
         self.sources = []
         path = os.path.join(folder, f"worker-{number}.json")
+        scratch = os.path.join(folder, f"scratch-{number}")
+        os.mkdir(scratch)
         with open(path, "wb") as out:
-            self.process = subprocess.Popen(
-                ["holdfast", "compact", "run", "--all", "--jobs", "1", "--json"], stdout=out)
+            self.process = subprocess.Popen(["holdfast", "compact", "run", "--all", "--jobs", "1",
+                                             "--scratch", scratch, "--json"], stdout=out)
         self.log, self.rest = open(path, "rb"), b""
 
     def listen(self):
@@ -96,7 +99,8 @@ class Worker:
         if self.over() or not self.at_work():
             return False
         self.signal(signal.SIGSTOP)
-        if self.at_work() and set(self.sources) <= live_chunks():
+        if self.at_work() and ask("status") and \
+                set(self.sources) <= {chunk["key"] for chunk in ask("ls")}:
             return True
         self.signal(signal.SIGCONT)
         return False
@@ -139,10 +143,10 @@ class Accidents:
 
 
 def progress(begun):
-    told = json.loads(subprocess.check_output(["holdfast", "compact", "status", "--json"]))
-    levels = "  ".join(f"L{level['level']} {level['chunks']:>3}" for level in told["levels"])
-    say(begun, f"{levels:<24}  due {told['due']['groups']:>2}  under way "
-        f"{len(told['under_way'])}  committed {told['last_hour']['committed']:>2}")
+    for told in ask("status"):
+        levels = "  ".join(f"L{level['level']} {level['chunks']:>3}" for level in told["levels"])
+        say(begun, f"{levels:<24}  due {told['due']['groups']:>2}  under way "
+            f"{len(told['under_way'])}  committed {told['last_hour']['committed']:>2}")
 
 
 def run(folder, count):

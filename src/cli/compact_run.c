@@ -26,7 +26,10 @@ struct working {
     struct worker_options options;
     size_t threads;
     struct gauge gauge;
-    bool lines; /* one for each event */
+    bool busy;           /* there was something to do at the last plan */
+    uint64_t before;     /* bytes that were done when that began ... */
+    uint64_t to_be_done; /* ... and all that is to be done since */
+    bool lines;          /* one for each event */
     struct mono_time begun;
     struct worker_totals totals;
     struct tend_report tended;   /* as it was told last */
@@ -119,6 +122,26 @@ static bool is_bad_news(const struct worker_notice *notice)
            (notice->event == WORKER_ENDED && notice->report->end == JOB_FAILED);
 }
 
+/* How far it is, counted from when there came to be something to do: time without work would
+ * make the rest seem to take longer. */
+static void show_progress(struct working *working, const struct worker_notice *notice)
+{
+    const struct worker_totals *totals = notice->totals;
+    if (notice->event == WORKER_PLANNED) {
+        bool busy = totals->groups_planned > 0;
+        if (busy && !working->busy) {
+            working->gauge.start = env_now(working->cli->env);
+            working->before = totals->bytes_done;
+        }
+        working->busy = busy;
+        working->to_be_done = totals->bytes_done - working->before + totals->bytes_planned;
+    }
+    if (working->busy)
+        gauge_step(&working->gauge, totals->bytes_done - working->before, working->to_be_done);
+    else
+        gauge_clear(&working->gauge);
+}
+
 /* Called by one task of the worker at a time. */
 static void tell(void *argument, const struct worker_notice *notice)
 {
@@ -137,9 +160,8 @@ static void tell(void *argument, const struct worker_notice *notice)
         if (output_flush(&cli->out, &ignored) != HF_OK)
             worker_stop(working->worker); /* nobody reads any more */
     }
-    const struct worker_totals *totals = notice->totals;
-    if (totals)
-        gauge_step(&working->gauge, totals->bytes_done, totals->bytes_planned);
+    if (notice->totals)
+        show_progress(working, notice);
 }
 
 static void tell_done(struct working *working)

@@ -2,6 +2,7 @@
  * lock that the kernel has taken back: by that the next one knows. */
 #include "compact/forge_scratch.h"
 
+#include "base/parse.h"
 #include "base/view.h"
 
 #include <dirent.h>
@@ -14,9 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCRATCH_NAME  "holdfast-"
-#define SCRATCH_LOCK  "lock"
-#define SCRATCH_TRIES 16
+#define SCRATCH_NAME   "holdfast-scratch-"
+#define SCRATCH_DIGITS 16
+#define SCRATCH_LOCK   "lock"
+#define SCRATCH_TRIES  16
 
 /* Folders of the dead that are removed at one start. */
 #define STALE_MAX 256
@@ -63,6 +65,16 @@ static void remove_if_stale(const char *folder)
     close(lock);
 }
 
+/* Whether a worker has named it, and nobody else. */
+static bool is_ours(struct view name)
+{
+    struct view digits = view_from(name, sizeof SCRATCH_NAME - 1);
+    bool good = view_starts_with(name, VIEW(SCRATCH_NAME)) && digits.size == SCRATCH_DIGITS;
+    for (size_t i = 0; i < digits.size && good; i++)
+        good = hex_digit(digits.data[i]) >= 0;
+    return good;
+}
+
 static void remove_stale(const char *parent)
 {
     char path[PATH_MAX];
@@ -71,7 +83,7 @@ static void remove_stale(const char *parent)
         return;
     struct dirent *entry;
     for (int i = 0; i < STALE_MAX && (entry = readdir(folder)) != NULL;) {
-        if (!view_starts_with(view_of(entry->d_name), VIEW(SCRATCH_NAME)))
+        if (!is_ours(view_of(entry->d_name)))
             continue;
         i++;
         if (join(path, parent, entry->d_name))
@@ -95,17 +107,18 @@ static bool claim(struct scratch *scratch)
         return true;
     close(scratch->lock);
     scratch->lock = -1;
+    errno = ENOENT; /* somebody took it for one of the dead */
     return false;
 }
 
 enum hf_status scratch_open(struct scratch *scratch, struct env *env, const char *parent,
                             struct hf_error *error)
 {
-    char name[sizeof SCRATCH_NAME + 16];
+    char name[sizeof SCRATCH_NAME + SCRATCH_DIGITS];
     remove_stale(parent);
     memcpy(name, SCRATCH_NAME, sizeof SCRATCH_NAME);
     for (int i = 0; i < SCRATCH_TRIES; i++) {
-        env_random_hex(env, 16, name + sizeof SCRATCH_NAME - 1);
+        env_random_hex(env, SCRATCH_DIGITS, name + sizeof SCRATCH_NAME - 1);
         if (!join(scratch->path, parent, name))
             return error_set(error, HF_INVALID, "the path of the scratch folder is too long");
         if (mkdir(scratch->path, 0700) == 0 && claim(scratch))

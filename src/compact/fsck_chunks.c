@@ -103,8 +103,7 @@ static enum hf_status read_object(struct fsck *fsck, const struct fsck_name *nam
         status = checksum(fd, ret_contents, error);
     fsck->report->bytes_read += ret_contents->size;
     bool whole = ret_contents->size == name->size && ret_contents->crc32c == name->crc32c;
-    if (status == HF_OK && ret_contents->status == HF_OK && whole && name->rows_known &&
-        settings->command.size == 0)
+    if (status == HF_OK && ret_contents->status == HF_OK && whole && name->rows_known)
         status = count_rows(fsck, settings, fd, ret_contents, error);
     close(fd);
     return status;

@@ -492,7 +492,14 @@ static void count_rounds(struct ingest *ingest)
     ingest->chosen_count = kept;
 }
 
-/* Leaves chosen those that are there. */
+/* A name must be added within D/2 of being drawn: those of a batch are, with time to spare. */
+static bool is_late(struct ingest *ingest, const struct item *first)
+{
+    int64_t spare_us = ingest->settings.late_bound_ms * 1000 / 8;
+    return mono_since(env_now(ingest->shelf->env), first->drawn).us > spare_us;
+}
+
+/* Leaves chosen those that are there. What time does not suffice for is chosen again later. */
 static void put_chosen(struct ingest *ingest, struct slot *slot)
 {
     size_t kept = 0;
@@ -500,6 +507,10 @@ static void put_chosen(struct ingest *ingest, struct slot *slot)
         struct item *item = ingest->chosen[i];
         struct hf_error error;
         bool maybe;
+        if (kept > 0 && is_late(ingest, ingest->chosen[0])) {
+            item->rounds--;
+            continue;
+        }
         if (put_file(ingest, item, &maybe, &error) == HF_OK) {
             ingest->chosen[kept++] = item;
             continue;

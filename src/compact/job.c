@@ -102,6 +102,18 @@ static bool copy_view(struct arena *arena, struct view *view)
     return view->data != NULL;
 }
 
+/* A source that was tried in vain since the plan was made belongs to another, smaller group: else
+ * what kills its workers would take all of this one with it. */
+static bool none_was_tried_since(const struct order *order, const struct catalog *catalog)
+{
+    for (size_t i = 0; i < order->count; i++) {
+        const struct chunk *now = catalog_find(catalog, order->sources[i].key);
+        if (now && now->tries != order->sources[i].tries)
+            return false;
+    }
+    return true;
+}
+
 static void glance(void *argument, const struct catalog *catalog,
                    const struct evidence *evidence)
 {
@@ -112,7 +124,8 @@ static void glance(void *argument, const struct catalog *catalog,
     seen->no_memory = !copy_view(&job->arena, &job->settings.key) ||
                       !copy_view(&job->arena, &job->settings.time) ||
                       !copy_view(&job->arena, &job->settings.command);
-    seen->holds = plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
+    seen->holds = none_was_tried_since(job->order, catalog) &&
+                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
                                    job->order->forced);
 }
 

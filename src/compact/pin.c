@@ -189,9 +189,9 @@ struct search {
     bool unmarked;    /* some of these pins are active in the table, and provably over */
 };
 
-/* A pin that the table has as active counts, whatever the time is: it may have been renewed since the
- * table was read, and nothing is written here that would notice. Only a swap that marks it as over
- * ends it. */
+/* A pin that the table has as active counts, whatever the time is: it may have been renewed
+ * since the table was read, and nothing is written here that would notice. Only a swap that
+ * marks it as over ends it. */
 static void mark_pins(void *argument, const struct lease_table *table,
                       const struct evidence *evidence)
 {

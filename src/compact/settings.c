@@ -187,7 +187,7 @@ static enum hf_status check_together(const struct compact_settings *settings,
     if (!records && !has_command && settings->key.size + settings->time.size > 0)
         return error_set(error, HF_INVALID, "the format %s has no fields for a key or a time",
                          merge_format_name(settings->format));
-    if (records && !has_command && settings->key.size + settings->time.size == 0)
+    if (records && settings->key.size + settings->time.size == 0)
         return error_set(error, HF_INVALID, "name a key or a time, by which %s is merged",
                          merge_format_name(settings->format));
     if (settings->headless && !tabular)

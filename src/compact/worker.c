@@ -193,16 +193,17 @@ static bool is_done(struct worker *worker)
             !worker->others_at_work);
 }
 
-/* Until a job ends, a plan is due, or a short while has passed: it may be our turn then. */
-static void wait_a_little(struct worker *worker)
+/* Until a job ends, or a short while has passed: it may be our turn then; who goes on also until a
+ * plan is due or tending has ended. */
+static void wait_a_little(struct worker *worker, bool goes_on)
 {
     struct mono_time until = mono_add(env_now(worker->shelf->env), SLEEP_MOST);
-    bool plans_again = worker->options.mode != WORKER_ONCE || !worker->planned;
+    bool plans_again = goes_on && (worker->options.mode != WORKER_ONCE || !worker->planned);
     if (plans_again && worker_running(worker) < worker->options.jobs)
         until = mono_earlier(until, worker->plan_at);
     env_mutex_lock(&worker->shared.mutex);
     bool news = worker->shared.running < worker_running(worker) ||
-                (worker->tend_task && worker->shared.tend_ended);
+                (goes_on && worker->tend_task && worker->shared.tend_ended);
     if (!news)
         env_cond_wait_until(&worker->shared.changed, &worker->shared.mutex, until);
     env_mutex_unlock(&worker->shared.mutex);
@@ -222,12 +223,12 @@ static void work(struct worker *worker)
         if (is_done(worker))
             break;
         if (goes_on)
-            wait_a_little(worker);
+            wait_a_little(worker, /* goes_on */ true);
     }
     while (worker_running(worker) > 0) {
         worker_collect(worker);
         if (worker_running(worker) > 0)
-            wait_a_little(worker);
+            wait_a_little(worker, /* goes_on */ false);
     }
 }
 
