@@ -186,3 +186,13 @@ void bucket_add_watch(struct bucket *bucket, struct bucket_watch *watch)
     watch->next = bucket->watches;
     bucket->watches = watch;
 }
+
+bool bucket_change_in_order(const struct bucket_change *change, struct etag *last)
+{
+    const struct condition *condition = change->condition;
+    bool in_order = condition->kind == CONDITION_MATCH
+                        ? etag_equal(&condition->etag, last)
+                        : condition->kind == CONDITION_ABSENT && last->size == 0;
+    *last = change->etag;
+    return in_order;
+}

@@ -60,6 +60,11 @@ struct bucket_change {
     struct etag etag;
     const struct condition *condition;
 };
+
+/* Whether a write went only over the version that its writer has seen, by its condition; `last` is
+ * the version before, empty at first, and becomes this one. */
+bool bucket_change_in_order(const struct bucket_change *change, struct etag *last);
+
 struct bucket_watch {
     void (*changed)(void *argument, const struct bucket_change *change);
     void *argument;

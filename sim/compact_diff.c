@@ -306,6 +306,19 @@ static bool is_back(const struct step *step, const struct judged_chunk *chunk, s
            (to == LISTED_TOMBSTONE && !view_equal(into_of(step->now, chunk->after), into));
 }
 
+/* What it was merged into goes. It was live, or has come back by the same write, which is judged
+ * where that is looked at. */
+static void judge_undone_target(const struct step *step, const struct judged_chunk *chunk,
+                                const struct judged_chunk *target)
+{
+    enum listed_state from = state_of(target->before), to = state_of(target->after);
+    bool was_live = from == LISTED_LIVE || into_of(step->before, target->before).size > 0;
+    bool goes = to == LISTED_TOMBSTONE && into_of(step->now, target->after).size == 0;
+    if (!was_live || !goes)
+        STEP_FAIL(step, chunk, "is undeleted, and %s was %s and is %s", target->key,
+                  state_words[from], state_words[to]);
+}
+
 /* Undone: all that was merged with it comes back, and what it was merged into goes. */
 static void comes_back(const struct step *step, struct judged_chunk *chunk)
 {
@@ -318,13 +331,8 @@ static void comes_back(const struct step *step, struct judged_chunk *chunk)
             STEP_FAIL(step, chunk, "is undeleted without %s, which was merged with it",
                       entry->chunk->key);
     }
-    if (into.size > 0) {
-        struct judged_chunk *target = judged_chunk_of(step->judge, into);
-        if (state_of(target->before) != LISTED_LIVE ||
-            state_of(target->after) != LISTED_TOMBSTONE)
-            STEP_FAIL(step, chunk, "is undeleted, and %s is %s", target->key,
-                      state_words[state_of(target->after)]);
-    }
+    if (into.size > 0)
+        judge_undone_target(step, chunk, judged_chunk_of(step->judge, into));
     judge_object(step, chunk);
     chunk->live = true;
     chunk->came_us = catalog_now_us(step->judge);

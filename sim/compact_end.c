@@ -165,10 +165,8 @@ const char *judge_unsettled(struct judge_catalog *judge)
 {
     const char *why = unsettled_leases(judge);
     for (struct judged_doc *doc = judge->docs; doc && !why; doc = doc->next) {
-        if (!doc->now)
+        if (!doc->reachable || !doc->now)
             continue;
-        if (!doc->reachable)
-            return UNSETTLED(judge, "%s is left of a split that came to nothing", doc->key);
         why = dead_in(judge, doc);
         if (!why)
             why = unmerged_in(judge, doc);

@@ -201,9 +201,11 @@ void elect_judge_write(struct elect_judge *judge, const struct bucket_change *ch
     const struct view folder = VIEW(LAYOUT_ROSTER_FOLDER "crew/");
     if (view_starts_with(change->key, folder))
         note_member(judge, view_from(change->key, folder.size), change->body.data != NULL);
-    else if (view_equal(change->key, ELECT_KEY))
+    else if (view_equal(change->key, ELECT_KEY)) {
+        if (change->condition && !bucket_change_in_order(change, &judge->version))
+            world_fail(judge->run->world, "the document is written over one that was not seen");
         judge_document(judge, change->body);
-    else
+    } else
         world_fail(judge->run->world, "a write went where nobody should write");
 }
 

@@ -202,16 +202,11 @@ static void fence_changed(struct fenced *fenced, struct view bytes)
         land(fenced, version.number, &version);
 }
 
-/* Documents go only over what their writer has seen. */
 static void check_order(struct fenced *fenced, const struct bucket_change *change,
                         struct etag *etag)
 {
-    const struct condition *condition = change->condition;
-    bool in_order = condition->kind == CONDITION_MATCH ? etag_equal(&condition->etag, etag)
-                                                       : etag->size == 0;
-    if (condition->kind == CONDITION_ALWAYS || !in_order)
+    if (!bucket_change_in_order(change, etag))
         world_fail(fenced->run->world, "a document was written over one that was not seen");
-    *etag = change->etag;
 }
 
 static void body_changed(struct fenced *fenced, const struct bucket_change *change)

@@ -610,7 +610,7 @@ static void merges_that_are_none(void **state)
     TELL({ a_merge_that_loses_a_row, "is not what its sources come to" },
          { a_source_that_is_not_live, "is merged, and was not live" },
          { undone_in_part, "is undeleted without " B },
-         { undone_and_the_target_stays, "is undeleted, and " MERGED " is live" },
+         { undone_and_the_target_stays, "is undeleted, and " MERGED " was live and is live" },
          { the_same_row_twice, "row 2 stands in 2 live chunks" });
 }
 
