@@ -421,7 +421,7 @@ struct straying {
     const struct fsck *fsck;
     const struct fsck_catalog *stray;
     bool named;
-    bool all_known; /* the parent knows all that the stray has */
+    bool as_born; /* nothing was ever added to it, merged or retired in it */
     int64_t late_bound_ms;
 };
 
@@ -436,15 +436,15 @@ static void look_at_parent(void *argument, const struct catalog *parent,
     for (size_t i = 0; i < parent->child_count; i++)
         straying->named |= view_equal(parent->children[i], stray->partition);
     straying->late_bound_ms = parent->settings.late_bound_ms;
-    straying->all_known = true;
+    straying->as_born = true;
     for (size_t i = stray->first; i < stray->first + stray->count; i++)
-        straying->all_known &= names[i].state == CHUNK_LIVE &&
-                               catalog_state(parent, names[i].key) != CHUNK_UNKNOWN;
+        straying->as_born &= names[i].state == CHUNK_LIVE &&
+                             !view_equal(layout_home(names[i].key), stray->partition);
 }
 
 /* The swap that would name a stray is sent within D/2 of drawing its name, and lands within D of
- * that; so after twice D it will not come any more. Only then, and when its parent knows all
- * that it has, does nobody miss it. */
+ * that; so after twice D it will not come any more. Only then, and when nobody has ever worked
+ * with it (as with one whose parent came back from a backup), does nobody miss it. */
 static const char *mend_stray(struct fsck *fsck, const struct straying *straying,
                               struct view key, bool *ret_done, char why[HF_WHY_MAX])
 {
@@ -453,8 +453,8 @@ static const char *mend_stray(struct fsck *fsck, const struct straying *straying
     bool there;
     struct span bound = { 2 * straying->late_bound_ms * 1000 };
     *ret_done = false;
-    if (!straying->all_known)
-        return "it has what its parent does not know: compare the two by hand";
+    if (!straying->as_born)
+        return "it was used, and its parent does not know it: compare the two by hand";
     if (fsck_proven_age(fsck, straying->stray->modified).us <= bound.us)
         return "it can be deleted once it is older than twice the late bound";
     if (!fsck_all_can_be_read(fsck))
