@@ -309,14 +309,16 @@ static bool is_back(const struct step *step, const struct judged_chunk *chunk, s
 /* What it was merged into goes. It was live, or has come back by the same write, which is judged
  * where that is looked at. */
 static void judge_undone_target(const struct step *step, const struct judged_chunk *chunk,
-                                const struct judged_chunk *target)
+                                struct judged_chunk *target)
 {
     enum listed_state from = state_of(target->before), to = state_of(target->after);
-    bool was_live = from == LISTED_LIVE || into_of(step->before, target->before).size > 0;
+    bool was_live = from == LISTED_LIVE || target->expired ||
+                    into_of(step->before, target->before).size > 0;
     bool goes = to == LISTED_TOMBSTONE && into_of(step->now, target->after).size == 0;
     if (!was_live || !goes)
         STEP_FAIL(step, chunk, "is undeleted, and %s was %s and is %s", target->key,
                   state_words[from], state_words[to]);
+    target->undone = true;
 }
 
 /* Undone: all that was merged with it comes back, and what it was merged into goes. */
@@ -458,8 +460,12 @@ static void mark_all(const struct step *step)
 static void unmark(struct judge_catalog *judge)
 {
     for (size_t i = 0; i < judge->chunk_count; i++) {
-        judge->chunks[i]->before = judge->chunks[i]->after = NULL;
-        judge->chunks[i]->must_count = 0;
+        struct judged_chunk *chunk = judge->chunks[i];
+        if (chunk->undone && chunk->expired) /* its rows are those of its sources again */
+            set_expired(judge, chunk, false);
+        chunk->before = chunk->after = NULL;
+        chunk->must_count = 0;
+        chunk->undone = false;
     }
 }
 

@@ -233,8 +233,8 @@ void judge_told_undeleted(struct judge_catalog *judge, const char *key, int64_t 
 {
     const struct judged_chunk *chunk = judged_chunk_of(judge, view_of(key));
     bool came = chunk->live || chunk->came_us >= asked_us;
-    /* Undeleted and found to be past its retention in one write, it has a new grave. */
-    if (!came && (!chunk->expired || chunk->since.applied_us < asked_us))
+    /* Undeleted, and past its retention or itself undone in the same write, it has a new grave. */
+    if (!came && chunk->since.applied_us < asked_us)
         world_fail(catalog_world(judge), "%s is told as undeleted, and is not", key);
 }
 
