@@ -377,17 +377,21 @@ static void is_dropped(const struct step *step, struct judged_chunk *chunk)
 /* ---- Blame --------------------------------------------------------------------------- */
 
 /* Who condemns the output of a lease that just died counts a try for each of its sources; only the
- * one who had the lease may know better. */
+ * one who had the lease may know better, and may do so before it ends it. */
 static void note_blame(const struct step *step, const struct judged_chunk *output)
 {
-    const struct judged_lease *lease = output->lease;
+    struct judged_lease *lease = output->lease;
     struct net_sender sender = net_sender(step->judge->run->net);
-    if (!lease || !lease->died || !sender.node ||
-        (sender.node == lease->owner && sender.life == lease->owner_life) ||
-        step->judge->condemns_any[node_number(sender.node)])
+    if (!lease || !sender.node)
         return;
-    for (size_t i = 0; i < lease->source_count; i++)
-        lease->sources[i]->must_count++;
+    bool own = sender.node == lease->owner && sender.life == lease->owner_life;
+    bool must = lease->died && !own && !step->judge->condemns_any[node_number(sender.node)];
+    for (size_t i = 0; i < lease->source_count; i++) {
+        lease->sources[i]->leases_ended_badly += own && !lease->bad;
+        lease->sources[i]->must_count += must;
+        lease->sources[i]->tried_alone = lease->source_count == 1;
+    }
+    lease->bad |= own;
 }
 
 static void stays_live(const struct step *step, struct judged_chunk *chunk)
@@ -410,6 +414,9 @@ static void stays_live(const struct step *step, struct judged_chunk *chunk)
         !chunk->spoilt && after->tries < step->judge->options.tries_max)
         STEP_FAIL(step, chunk, "is quarantined after %" PRIu64 " tries, for no reason",
                   after->tries);
+    if (after->quarantined && !before->quarantined && !chunk->asked_quarantine &&
+        !chunk->spoilt && !chunk->tried_alone)
+        STEP_FAIL(step, chunk, "%s", "is quarantined, and was not tried alone");
 }
 
 /* ---- One write ----------------------------------------------------------------------- */
@@ -465,6 +472,7 @@ static void unmark(struct judge_catalog *judge)
             set_expired(judge, chunk, false);
         chunk->before = chunk->after = NULL;
         chunk->must_count = 0;
+        chunk->tried_alone = false;
         chunk->undone = false;
     }
 }

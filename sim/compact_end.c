@@ -43,14 +43,13 @@ static uint64_t level_bytes(const struct judge_catalog *judge, uint64_t level)
     return bytes;
 }
 
-/* So many are a group, whatever their size: half as many for each try. */
+/* So many are a group, whatever their size. */
 static uint64_t group_size(const struct judge_catalog *judge, const struct listed *entry)
 {
     uint64_t most = judge->options.group_max;
     if (entry->level == 0 && judge->options.level0_count < most)
         most = judge->options.level0_count;
-    most = entry->tries < 8 ? most >> entry->tries : 0;
-    return most > 2 ? most : 2;
+    return most;
 }
 
 /* Whether there is data of an hour that begins an hour after its end. */
@@ -82,6 +81,8 @@ static bool is_due_at_level_0(const struct judge_catalog *judge,
                               const struct catalog_version *version, const struct listed *entry)
 {
     uint64_t count = count_of_hour(version, entry), lone = 0;
+    if (entry->tries > 0) /* a suspect is tried again at once, alone in the end */
+        return true;
     if (count >= group_size(judge, entry) || (count >= 2 && is_hour_over(version, entry)))
         return true;
     for (size_t i = 0; i < version->count && is_lone(version, entry); i++)
@@ -100,8 +101,9 @@ static bool is_due_above(const struct judge_catalog *judge,
         count++;
         bytes += version->entries[i].size;
     }
-    return entry->size < wanted && count >= 2 &&
-           (bytes >= wanted || count >= group_size(judge, entry));
+    if (entry->size >= wanted || entry->tries > 0)
+        return entry->size < wanted;
+    return count >= 2 && (bytes >= wanted || count >= group_size(judge, entry));
 }
 
 /* By cascade a merge may leave some out (tried before, too many, of another home) and counts as

@@ -50,6 +50,7 @@ struct judged_chunk {
     /* While two versions of a catalog are compared. */
     const struct listed *before, *after;
     unsigned must_count; /* leases that just died, by this write */
+    bool tried_alone;    /* by a lease that this write settles */
     bool undone;         /* its sources come back by this write */
 };
 

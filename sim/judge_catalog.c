@@ -131,18 +131,12 @@ static struct judged_doc *doc_new(struct judge_catalog *judge, struct view parti
     return doc;
 }
 
-/* A catalog is written only over the version that its writer has seen. */
 static void check_order(struct judge_catalog *judge, struct judged_doc *doc,
                         const struct bucket_change *change)
 {
-    const struct condition *condition = change->condition;
-    bool in_order = condition->kind == CONDITION_MATCH
-                        ? etag_equal(&condition->etag, &doc->etag)
-                        : condition->kind == CONDITION_ABSENT && doc->etag.size == 0;
-    if (!in_order && net_sender(judge->run->net).node)
+    if (!bucket_change_in_order(change, &doc->etag) && net_sender(judge->run->net).node)
         world_fail(catalog_world(judge), "%s is written over a version that was not seen",
                    doc->key);
-    doc->etag = change->etag;
 }
 
 static void catalog_changed(struct judge_catalog *judge, struct view partition,

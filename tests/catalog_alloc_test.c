@@ -84,7 +84,7 @@ static enum hf_status move(struct catalog *catalog, enum catalog_op_kind kind,
         op->children[i] = view_of(names[i]);
     }
     settings = kit_settings();
-    settings.command = VIEW("sort {inputs}");
+    settings.command = VIEW("sort -o {output} {inputs}");
     op->settings = &settings;
     struct evidence at = kit_at(7500);
     return catalog_apply(catalog, op, &at);

@@ -305,6 +305,20 @@ static bool condemn_with(struct catalog *catalog, unsigned output, enum blame bl
     return op.changed;
 }
 
+static void condemn_alone(struct catalog *catalog, unsigned output, unsigned source,
+                          struct view reason)
+{
+    struct view key = kit_key(1, output), one = kit_key(0, source);
+    struct catalog_op op = { .kind = CATALOG_CONDEMN,
+                             .keys = &key,
+                             .key_count = 1,
+                             .blame = BLAME_GROUP,
+                             .sources = &one,
+                             .source_count = 1,
+                             .reason = reason };
+    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(100 + output)), &op.error);
+}
+
 static void tries_are_counted(void **state)
 {
     (void)state;
@@ -322,11 +336,14 @@ static void tries_are_counted(void **state)
     assert_int_equal(catalog->live[0].tries, 1);
     condemn_with(catalog, 3, BLAME_GROUP, VIEW("it broke"));
     assert_int_equal(catalog->live[1].quarantine.size, 0);
-    condemn_with(catalog, 4, BLAME_GROUP, VIEW("it \"broke\""));
-    assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 3 times: it \"broke\"")));
-    condemn_with(catalog, 5, BLAME_GROUP, VIEW("again"));
-    assert_int_equal(catalog->live[1].tries, 4);
-    assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 3 times: it \"broke\"")));
+    condemn_with(catalog, 4, BLAME_GROUP, VIEW("it broke"));
+    assert_int_equal(catalog->live[1].tries, 3);
+    assert_int_equal(catalog->live[1].quarantine.size, 0); /* the other may be to blame */
+    condemn_alone(catalog, 5, 2, VIEW("it \"broke\""));
+    assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 4 times: it \"broke\"")));
+    condemn_with(catalog, 6, BLAME_GROUP, VIEW("again"));
+    assert_int_equal(catalog->live[1].tries, 5);
+    assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 4 times: it \"broke\"")));
     catalog_free(kit_reload(catalog, NULL, 200));
     catalog_free(catalog);
 }
@@ -410,7 +427,8 @@ int main(void)
         IT("the cascade is counted, and due from when there came to be a target",
            cascade_is_counted),
         IT("condemn tells what happened, and condemns what never was", condemn_answers),
-        IT("a try is counted once, and the third quarantines", tries_are_counted),
+        IT("a try is counted once, and who was tried alone is quarantined after the third",
+           tries_are_counted),
         IT("a commit that happened counts no try", no_try_for_what_happened),
         IT("a culprit is quarantined at once, and nobody else", culprit_is_quarantined),
         IT("a quarantine has a clean reason, and is taken back with the tries",

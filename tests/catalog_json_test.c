@@ -366,7 +366,7 @@ static void settings_are_checked(void **state)
     settings = kit_settings();
     settings.format = MERGE_EXEC;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings.command = VIEW("cat {inputs}");
+    settings.command = VIEW("sort -o {output} {inputs}");
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings = kit_settings();
     settings.headless = true;
@@ -381,6 +381,40 @@ static void settings_are_checked(void **state)
     assert_int_equal(compact_policy_parse(VIEW("cascade"), &policy, &error), HF_OK);
     assert_int_equal(policy, POLICY_CASCADE);
     assert_int_equal(compact_policy_parse(VIEW("best"), &policy, &error), HF_INVALID);
+}
+
+static void settings_that_could_never_work_are_refused(void **state)
+{
+    (void)state;
+    static const char *const commands[] = { "cat {inputs}", "sort -o {output}",
+                                            "sort '{output}", "sort -o {output} --in={inputs}",
+                                            "" };
+    struct hf_error error;
+    struct compact_settings settings;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        settings = kit_settings();
+        settings.format = MERGE_EXEC;
+        settings.command = view_of(commands[i]);
+        assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
+    }
+    settings = kit_settings();
+    settings.key = VIEW("name");
+    assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
+    settings.format = MERGE_CSV;
+    assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
+    settings.headless = true;
+    assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
+    settings.key = VIEW("1");
+    settings.time = VIEW("0");
+    assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
+    settings = kit_settings();
+    settings.backlog_max = settings.level0_count - 1;
+    assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
+    settings.policy = POLICY_CASCADE;
+    settings.cascade_base = settings.backlog_max;
+    assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
+    settings.cascade_base++;
+    assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
 }
 
 static void levels_grow(void **state)
@@ -409,6 +443,8 @@ int main(void)
         IT("settings survive as JSON", settings_survive),
         IT("settings that are out of range or do not go together are refused",
            settings_are_checked),
+        IT("settings that could never work are refused",
+           settings_that_could_never_work_are_refused),
         IT("each level is larger by the factor, up to what an object can be", levels_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,7 +151,8 @@ def _(s):
 def _(s):
     s.write("file", row("a", BEGIN))
     for args in (["ls"], ["plan"], ["run"], ["status"], ["ingest", "file"], ["set", "--ttl", "1m"],
-                 ["quarantine", "k"], ["undelete", "k"], ["fsck", "--partition", "default"]):
+                 ["quarantine", "k"], ["undelete", "k"], ["fsck", "--partition", "default"],
+                 ["pause"], ["resume"]):
         text = fails(s, "NOT_FOUND", "compact", *args)
         true("catalog" in text, (args, text))
     true("compact create" in fails(s, "NOT_FOUND", "compact", "ls"), "says how")
@@ -267,11 +268,15 @@ def _(s):
     true(re.match(r"L1  3 chunks  \d+ B  6 rows  from data/default/L0/", lines[0]), lines)
     true(re.match(r"1 group, 3 chunks, \d+ B, 6 rows, \d+ requests$", lines[1]), lines)
     lines = s.out("compact", "run").decode().splitlines()
-    kinds = [line.split()[0] for line in lines]
-    for kind in ("planned", "started", "committed", "compacted"):
-        true(kind in kinds, (kind, lines))
+    kinds = {line.split()[0] for line in lines}
+    true({"planned", "started", "committed", "compacted"} <= kinds, lines)
     true(re.match(r"compacted 1 group, \d+ B in \S+, .*: 6 rows in, 4 out, 2 superseded", lines[-1]),
          lines)
+    ingest(s, [row("k", BEGIN) + row("bad", "never")] + some_files(2))
+    text = s.out("compact", "run").decode()
+    true("never" in s.get(re.search(r"1 rejected, kept in (\S+)", text)[1]).decode(), text)
+    ingest(s, [row("k", BEGIN) + row("bad", "never")] + some_files(2))
+    true(of_kind(run(s), "ended")[0]["rejects"].endswith(".rejects"), "for programs")
     ingest(s, some_files(3))
     equal(s.out("compact", "run", "-q"), b"")
 
@@ -433,7 +438,7 @@ def _(s):
     create(s, "--grace", "1h")
     ingest(s, some_files(5))
     told = status(s)
-    equal(sorted(told), ["backlog", "catalogs", "deleting", "due", "last_hour", "levels", "members",
+    equal(sorted(told), ["backlog", "barred", "catalogs", "deleting", "due", "last_hour", "levels", "members",
                          "partition", "paused", "paused_why", "pins", "pressure", "quarantined",
                          "quarantined_count", "settings", "tombstones", "under_way", "unsettled"])
     equal([(one["level"], one["chunks"], one["rows"]) for one in told["levels"]], [(0, 5, 10)])
@@ -527,10 +532,26 @@ def _(s):
                  ["quarantine", "k"], ["run"]):
         fails(s, "CORRUPT", "compact", *args)
     equal(s.read("objects/metadata/catalog.json"), before, "it is kept")
+    s.run("compact", "pause", "-q")
     equal(len(of_kind(run(s, "--partition", "other"), "ended")), 1)
     done = s.run("compact", "fsck", expect=code(s, "CORRUPT"))
     true(b"bad-catalog" in done.stdout, done.stdout)
     s.run("compact", "fsck", "--partition", "other")
+
+
+@it("a damaged lease table is named; a run replaces it, and says why nothing is granted", DIR)
+def _(s):
+    create(s)
+    ingest(s, some_files(3))
+    overwrite(s, "metadata/compaction-leases.json", b"{")
+    for words in (["plan"], ["status"]):
+        done = s.run("compact", *words, "--json", expect=code(s, "CORRUPT"))
+        true(b"metadata/compaction-leases.json" in done.stderr, done.stderr)
+        equal(json.loads(done.stdout)["partition"], "default")
+    events = run(s, expect=code(s, "UNAVAILABLE"))
+    true("nothing is granted" in of_kind(events, "trouble")[0]["why"], events)
+    true("nothing is granted" in plan(s)["paused"] and plan(s)["groups"] == 0, plan(s))
+    true(status(s)["barred"], "status")
 
 
 @it("fsck finds nothing on a good bucket, and an object that nobody knows on another", LOCAL)
@@ -648,12 +669,12 @@ def _(s):
     equal([chunk["tries"] for chunk in chunks(s)], [0])
 
 
-def small_disk(s):
-    """Words before a command that give it `small`, a disk of 1 MiB; or None where that may not
-    be."""
+def small_disk(s, mib=1):
+    """Words before a command that give it `small`, a disk of 1 MiB or more; or None where that may
+    not be."""
     os.mkdir(s.file("small"))
     words = ["unshare", "-rm", "sh", "-c",
-             'mount -t tmpfs -o size=1m none small && exec "$@"', "sh"]
+             f'mount -t tmpfs -o size={mib}m none small && exec "$@"', "sh"]
     done = subprocess.run([*words, "true"], cwd=s.path, capture_output=True, check=False) \
         if shutil.which("unshare") else None
     return words if done and done.returncode == 0 else None
@@ -676,6 +697,18 @@ def _(s):
         equal(os.listdir(s.file("small")), [])
     run(s)
     check_all(s, files)
+
+
+@it("a command that fails on a full disk is nobody's fault", DIR)
+def _(s):
+    command(s, b'cat "$2" /dev/zero > "$1"\n')
+    ingest(s, some_files(3))
+    words = small_disk(s, mib=4)
+    if words:
+        done = subprocess.run([*words, PROGRAM, "compact", "run", "--scratch", "small", "--json"],
+                              cwd=s.path, env=s.env, capture_output=True, timeout=60, check=False)
+        true(b'"blame":"nobody"' in done.stdout.replace(b": ", b":"), done)
+        equal([chunk["tries"] for chunk in chunks(s)], [0, 0, 0])
 
 
 @it("numbers out of range are refused before anything is done", DIR)

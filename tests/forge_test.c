@@ -249,7 +249,95 @@ static void test_damaged_from_the_start(void **state)
     put_source(&smithy, 1, (struct view){ gzip, sizeof gzip - 1 }, 2);
     assert_int_not_equal(forge(&smithy), HF_OK);
     assert_int_equal(smithy.product.culprit, 1);
+    assert_non_null(strstr(smithy.error.why, smithy.keys[1]));
+    assert_null(strstr(smithy.error.why, smithy.scratch));
     smithy_close(&smithy);
+}
+
+static void test_rejects_name_the_key(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    smithy.settings.time = VIEW("2");
+    smithy.settings.rejects_max = 0;
+    put_source(&smithy, 2, VIEW("b" US "never\nf" US "6\n"), 2);
+    assert_status(HF_INVALID, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 2);
+    assert_non_null(strstr(smithy.error.why, smithy.keys[2]));
+    assert_null(strstr(smithy.error.why, smithy.scratch));
+    smithy_close(&smithy);
+}
+
+/* A smithy on a store of files, which lends them as they lie. */
+struct workshop {
+    struct smithy smithy;
+    struct forge *own_forge;
+    struct store *own_truth;
+    char *folder;
+};
+
+static void workshop_open(struct workshop *workshop)
+{
+    struct hf_error error;
+    struct smithy *smithy = &workshop->smithy;
+    struct store *store;
+    char url[4400];
+    smithy_open(smithy);
+    workshop->folder = test_dir_make();
+    snprintf(url, sizeof url, "dir:%s/b", workshop->folder);
+    MUST(store_open(env_real(), view_of(url), &store, &error));
+    workshop->own_forge = smithy->forge;
+    workshop->own_truth = smithy->world.truth;
+    smithy->forge = forge_files_new(env_real(), store, smithy->scratch, 1, &error);
+    ASSERT(smithy->forge);
+    smithy->world.truth = store;
+    for (size_t i = 0; i < SOURCES; i++)
+        put_source(smithy, i, view_of(bodies[i]), 2);
+}
+
+static void workshop_close(struct workshop *workshop)
+{
+    struct smithy *smithy = &workshop->smithy;
+    forge_files_free(smithy->forge);
+    store_close(smithy->world.truth);
+    smithy->forge = workshop->own_forge;
+    smithy->world.truth = workshop->own_truth;
+    test_dir_remove(workshop->folder);
+    smithy_close(smithy);
+}
+
+/* What a store lends has no name of its own. */
+static void test_lent_source_is_named_by_its_key(void **state)
+{
+    struct workshop workshop;
+    struct smithy *smithy = &workshop.smithy;
+    (void)state;
+    workshop_open(&workshop);
+    put_source(smithy, 1, VIEW("\x1f\x8b\x08 and then nothing of that kind"), 2);
+    assert_int_not_equal(forge(smithy), HF_OK);
+    assert_non_null(strstr(smithy->error.why, smithy->keys[1]));
+    assert_null(strstr(smithy->error.why, "/proc/"));
+    workshop_close(&workshop);
+}
+
+/* An object that somebody has made a link of is not read, and not certainly damaged. */
+static void test_unreadable(void **state)
+{
+    struct workshop workshop;
+    struct smithy *smithy = &workshop.smithy;
+    char path[4600];
+    (void)state;
+    workshop_open(&workshop);
+    snprintf(path, sizeof path, "%s/b/%s", workshop.folder, smithy->keys[1]);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("/etc/hostname", path), 0);
+    enum hf_status status = forge(smithy);
+    assert_true(status == HF_INVALID || status == HF_DENIED);
+    assert_non_null(strstr(smithy->error.why, smithy->keys[1]));
+    assert_int_equal(smithy->product.culprit, FORGE_NOBODY);
+    assert_true(smithy->product.group_fault);
+    workshop_close(&workshop);
 }
 
 /* ---- The output ---------------------------------------------------------------------- */
@@ -320,7 +408,8 @@ static void test_no_room(void **state)
 
 /* ---- Commands ------------------------------------------------------------------------ */
 
-static void expect_command(const char *line, enum hf_status expected, const char *why)
+static void judge_command(const char *line, enum hf_status expected, bool group_fault,
+                          const char *why)
 {
     struct smithy smithy;
     smithy_open(&smithy);
@@ -329,7 +418,7 @@ static void expect_command(const char *line, enum hf_status expected, const char
     enum hf_status status = forge(&smithy);
     if (status != expected)
         FAIL("%s: %s: %s", line, hf_status_name(status), smithy.error.why);
-    assert_true(status == HF_OK || smithy.product.group_fault);
+    assert_true(smithy.product.group_fault == group_fault);
     assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
     if (why && !strstr(smithy.error.why, why))
         FAIL("%s: '%s' is not in '%s'", line, why, smithy.error.why);
@@ -337,6 +426,11 @@ static void expect_command(const char *line, enum hf_status expected, const char
     assert_true((text != NULL) == (status == HF_OK));
     free(text);
     smithy_close(&smithy);
+}
+
+static void expect_command(const char *line, enum hf_status expected, const char *why)
+{
+    judge_command(line, expected, /* group_fault */ expected != HF_OK, why);
 }
 
 static void test_command(void **state)
@@ -351,6 +445,14 @@ static void test_command_fails(void **state)
     (void)state;
     expect_command("sh -c 'echo bad data >&2; exit 3' {output}", HF_UNAVAILABLE, "bad data");
     expect_command("sh -c 'exit 0' {output}", HF_UNAVAILABLE, NULL);
+}
+
+static void test_command_cannot_start(void **state)
+{
+    (void)state;
+    judge_command("no-such-program {output} {inputs}", HF_INVALID, false, "no program");
+    judge_command("/dev/null {output} {inputs}", HF_INVALID, false, "cannot be run");
+    judge_command("sh 'x {output} {inputs}", HF_INVALID, false, "closes");
 }
 
 static void test_command_hangs(void **state)
@@ -422,12 +524,18 @@ int main(void)
         IT("a source that is gone is told as such", test_missing),
         IT("a source with other rows than the catalog says is blamed", test_wrong_rows),
         IT("a source that came damaged is found", test_damaged_from_the_start),
+        IT("too many rows that cannot be read are told with the key",
+           test_rejects_name_the_key),
+        IT("a source that is read where it lies is told by its key",
+           test_lent_source_is_named_by_its_key),
+        IT("a source that cannot be read counts against its group", test_unreadable),
         IT("an object of somebody else under the output's name is left", test_output_exists),
         IT("an output that is there already counts as put", test_output_is_there),
         IT("it can be stopped at every step, and leaves nothing", test_cancelled),
         IT("no room to write is nobody's fault", test_no_room),
         IT("a command merges", test_command),
         IT("a command that fails is told with its words", test_command_fails),
+        IT("a command that cannot be started is nobody's fault", test_command_cannot_start),
         IT("a command that hangs is ended", test_command_hangs),
         IT("a command that lies is found out", test_command_lies),
         IT("folders of the dead are removed, those of the living are not", test_stale_folders),

@@ -207,6 +207,32 @@ static void files_become_chunks(void **state)
     stage_close(&stage);
 }
 
+static void a_file_of_rows_that_cannot_be_read_is_refused(void **state)
+{
+    struct stage stage;
+    struct compact_settings settings = usv_by_time();
+    settings.rejects_max = 1;
+    stage_open(&stage, state, NULL, &settings);
+    struct ingest_file *all = add_file(&stage, "all", VIEW("a\x1fnever\nb\n"));
+    struct ingest_file *many = add_file(&stage, "many",
+                                        VIEW("a\x1f"
+                                             "2025-11-15T10:00:00Z\nb\nc\n"));
+    struct ingest_file *some = add_file(&stage, "some",
+                                        VIEW("a\x1f"
+                                             "2025-11-15T10:00:00Z\nb\n"));
+    assert_status(HF_INVALID, ingest(&stage), &stage.error);
+    assert_int_equal(all->error.status, HF_INVALID);
+    assert_non_null(strstr(all->error.why, "all 2 rows cannot be read: record 1 "));
+    assert_true(view_starts_with(view_of(all->error.why), view_of(all->path)));
+    assert_int_equal(many->error.status, HF_INVALID);
+    assert_non_null(strstr(many->error.why, "2 of 3 rows cannot be read"));
+    assert_non_null(strstr(many->error.why, "record 2 "));
+    assert_int_equal(some->error.status, HF_OK);
+    assert_taken_once(&stage, 0);
+    assert_int_equal(count_objects(&stage.ground, "data/"), 1);
+    stage_close(&stage);
+}
+
 static void many_files_are_added_in_one_write(void **state)
 {
     struct stage stage;
@@ -339,7 +365,7 @@ static void too_many_that_wait_are_told_in_numbers(void **state)
 {
     struct stage stage;
     struct compact_settings settings = usv_by_time();
-    settings.backlog_max = 5;
+    settings.backlog_max = settings.level0_count = 5;
     stage_open(&stage, state, NULL, &settings);
     add_files(&stage, 8);
     assert_status(HF_UNAVAILABLE, ingest(&stage), &stage.error);
@@ -379,7 +405,7 @@ static void it_waits_until_some_are_merged(void **state)
 {
     struct stage stage;
     struct compact_settings settings = usv_by_time();
-    settings.backlog_max = 5;
+    settings.backlog_max = settings.level0_count = 5;
     stage_open(&stage, state, NULL, &settings);
     add_files(&stage, 8);
     stage.options.until = mono_add(env_now(env_real()), SPAN_S(30));
@@ -711,6 +737,8 @@ static void an_allocation_that_fails_is_told_or_made_good(void **state)
 
 static const struct CMUnitTest rows[] = {
     IT("files become chunks", files_become_chunks),
+    IT("a file of rows that cannot be read is refused",
+       a_file_of_rows_that_cannot_be_read_is_refused),
     IT("many files are added in one write", many_files_are_added_in_one_write),
     IT("a file that cannot be taken is told, and the rest goes on",
        a_file_that_cannot_be_taken_is_told_and_the_rest_goes_on),

@@ -255,7 +255,7 @@ static void quarantined_chunks_are_left_out_and_counted(void **state)
     catalog_free(catalog);
 }
 
-static void chunks_that_were_tried_are_grouped_among_their_like_by_halves(void **state)
+static void tried_chunks_are_grouped_among_their_like_by_halves(void **state)
 {
     (void)state;
     struct compact_settings settings = small_settings();
@@ -263,14 +263,14 @@ static void chunks_that_were_tried_are_grouped_among_their_like_by_halves(void *
     struct catalog *catalog = new_catalog(&settings);
     for (unsigned i = 0; i < 24; i++)
         add(catalog, (struct piece){ .number = i, .tries = i % 3 });
-    expect(catalog, "1:0,3,6,9,12,15,18,21 1:1,4,7,10 1:2,5 1:8,11 1:13,16,19,22 1:14,17 "
-                    "1:20,23");
+    expect(catalog, "1:0,3,6,9,12,15,18,21 1:1,4,7,10 1:2 1:5 1:8 1:11 1:13,16,19,22 1:14 1:17 "
+                    "1:20 1:23");
     catalog_free(catalog);
 
     catalog = new_catalog(&settings);
     for (unsigned i = 0; i < 8; i++)
         add(catalog, (struct piece){ .number = i, .level = 1, .tries = i < 4 ? 1 : 60 });
-    expect(catalog, "2:0-3 2:4-5 2:6-7");
+    expect(catalog, "2:0-3 2:4 2:5 2:6 2:7");
     catalog_free(catalog);
 }
 
@@ -384,7 +384,7 @@ static void cascade_halves_what_was_tried(void **state)
     catalog = new_cascade(8);
     for (unsigned i = 0; i < 12; i++)
         add(catalog, (struct piece){ .number = i, .tries = i < 11 ? 2 : 0 });
-    expect(catalog, "1:0-1"); /* 8 halved twice */
+    expect(catalog, "1:0"); /* the last try is alone */
     catalog_free(catalog);
 }
 
@@ -475,6 +475,8 @@ static bool is_complete(const struct plan_group *group, const struct compact_set
     unsigned level = group->sources[0]->level, tries = group->sources[0]->tries;
     uint64_t most = level ? settings->group_max : settings->level0_count;
     most >>= tries;
+    if (tries > 0 && tries + 1 >= settings->tries_max)
+        return true; /* alone */
     return group->count >= (most < 2 ? 2 : most) ||
            (level && group->bytes >= compact_level_bytes(settings, level));
 }
@@ -608,7 +610,8 @@ static void each_chunk_is_in_one_group_at_most(void **state)
         assert_true(plan.count > 0);
         for (size_t i = 0; i < plan.count; i++) {
             const struct plan_group *group = &plan.groups[i];
-            assert_true(group->count >= 2 && group->count <= settings.group_max);
+            bool tried = group->sources[0]->tries > 0;
+            assert_true(group->count >= (tried ? 1 : 2) && group->count <= settings.group_max);
             for (size_t k = 0; k < group->count; k++) {
                 const struct chunk *chunk = group->sources[k];
                 assert_false(seen[number_of(chunk)]);
@@ -699,8 +702,8 @@ int main(void)
            a_group_with_a_leased_chunk_is_left_out_whole),
         IT("quarantined chunks are left out and counted",
            quarantined_chunks_are_left_out_and_counted),
-        IT("chunks that were tried are grouped among their like, by halves",
-           chunks_that_were_tried_are_grouped_among_their_like_by_halves),
+        IT("chunks that were tried are grouped among their like, by halves, then alone",
+           tried_chunks_are_grouped_among_their_like_by_halves),
         IT("a clogged catalog plans nothing and says why",
            a_clogged_catalog_plans_nothing_and_says_why),
         IT("force merges what can be merged with another",

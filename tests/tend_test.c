@@ -109,6 +109,21 @@ static void test_deletes_once_more(void **state)
     bench_close(&bench);
 }
 
+static void test_replaces_a_damaged_table(void **state)
+{
+    struct bench bench;
+    struct compact_settings settings = bench_settings();
+    (void)state;
+    open_merged(&bench, 1, settings);
+    world_write(&bench.world, "metadata/compaction-leases.json", VIEW(""));
+    pass_ms(2);
+    tend(&bench.hands[0]);
+    char *text = world_text(&bench.world, "metadata/compaction-leases.json");
+    assert_non_null(strstr(text, "replaced a damaged table"));
+    free(text);
+    bench_close(&bench);
+}
+
 static void test_counts_a_try_once(void **state)
 {
     struct bench bench;
@@ -391,6 +406,7 @@ int main(void)
         IT("nothing is deleted in its grace", test_keeps_grace),
         IT("what landed late is deleted once more before its name is dropped",
            test_deletes_once_more),
+        IT("a damaged lease table is replaced", test_replaces_a_damaged_table),
         IT("a lease that died counts one try, whoever settles it", test_counts_a_try_once),
         IT("a lease whose commit happened is settled without a try", test_finds_a_commit),
         IT("what is pinned is left until the pin is gone", test_leaves_what_is_pinned),

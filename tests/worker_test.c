@@ -262,8 +262,8 @@ static void test_takes_over(void **state)
     struct order *order = bench_order(&bench.hands[0]);
     hand_dies_with(&bench.hands[1], order, 300, output);
     struct worker_totals totals = run_worker(&bench.hands[0], options_of(WORKER_DRAIN), HF_OK);
-    /* Halved after a try: two are merged, one is left alone. */
-    assert_int_equal(totals.groups_committed, 1);
+    /* Halved after a try: two are merged, and one alone. */
+    assert_int_equal(totals.groups_committed, 2);
     assert_int_equal(totals.takeovers, 1);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
@@ -339,7 +339,8 @@ struct watch {
     struct worker_totals totals;
     struct hf_error error;
     struct env_task *task;
-    atomic_uint committed, paused, trouble;
+    atomic_uint committed, paused, trouble, planned;
+    char why[HF_WHY_MAX]; /* of the last trouble */
 };
 
 static void hear(void *argument, const struct worker_notice *notice)
@@ -349,8 +350,12 @@ static void hear(void *argument, const struct worker_notice *notice)
         atomic_fetch_add(&watch->committed, 1);
     if (notice->event == WORKER_PAUSED)
         atomic_fetch_add(&watch->paused, 1);
-    if (notice->event == WORKER_TROUBLE)
+    if (notice->event == WORKER_PLANNED)
+        atomic_fetch_add(&watch->planned, 1);
+    if (notice->event == WORKER_TROUBLE) {
+        snprintf(watch->why, sizeof watch->why, "%s", notice->why);
         atomic_fetch_add(&watch->trouble, 1);
+    }
 }
 
 static void run_watch(void *argument)
@@ -480,6 +485,57 @@ static void test_corrupt_catalog_is_told(void **state)
     bench_close(&bench);
 }
 
+/* All that the table granted may still be held: so long nothing is granted, and that is told. */
+static void test_damaged_table_is_replaced(void **state)
+{
+    static const enum worker_mode modes[] = { WORKER_ONCE, WORKER_DRAIN };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct bench bench;
+        struct watch watch;
+        struct compact_settings settings = bench_settings();
+        bench_open(&bench, 1, &settings);
+        bench_add(&bench, 3);
+        world_write(&bench.world, "metadata/compaction-leases.json", VIEW("{\"format\":"));
+        struct worker_totals totals =
+            run_worker(&bench.hands[0], options_of(modes[i]), HF_UNAVAILABLE);
+        assert_int_equal(totals.groups_committed, 0);
+        char *text = world_text(&bench.world, "metadata/compaction-leases.json");
+        assert_non_null(strstr(text, "replaced a damaged table"));
+        free(text);
+        watch_start(&watch, &bench.hands[0]);
+        wait_for(&watch.trouble, 1);
+        watch_stop(&watch);
+        assert_non_null(strstr(watch.why, "nothing is granted until the lease table"));
+        assert_int_equal(atomic_load(&watch.trouble), 1);
+        SOUND(&bench);
+        bench_close(&bench);
+    }
+}
+
+static void test_same_plan_is_told_once(void **state)
+{
+    struct bench bench;
+    struct watch watch;
+    struct compact_settings settings = bench_settings();
+    unsigned looks = 0;
+    (void)state;
+    bench_open(&bench, 2, &settings);
+    bench_add(&bench, 1);
+    watch_start(&watch, &bench.hands[1]);
+    for (int i = 0; i < 1000 && looks < 30; i++) {
+        pass_ms(5);
+        looks += way_counts(&bench.hands[1].peer.way).looks;
+    }
+    assert_true(looks >= 30); /* several plans */
+    assert_int_equal(atomic_load(&watch.planned), 1);
+    bench_add(&bench, 2);
+    wait_for(&watch.committed, 1);
+    wait_for(&watch.planned, 3);
+    watch_stop(&watch);
+    bench_close(&bench);
+}
+
 static void test_each_allocation(void **state)
 {
     bool failed = true;
@@ -521,6 +577,9 @@ int main(void)
         IT("nothing is begun while compaction is paused", test_pause),
         IT("a stop gives the lease back, and counts against nobody", test_stops_in_order),
         IT("a corrupt catalog is told", test_corrupt_catalog_is_told),
+        IT("a damaged lease table is replaced, and why nothing is granted is told",
+           test_damaged_table_is_replaced),
+        IT("a plan like the one before is not told", test_same_plan_is_told_once),
         IT("whichever allocation fails, nothing is lost", test_each_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

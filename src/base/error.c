@@ -59,5 +59,5 @@ void error_prefix(struct hf_error *error, const char *format, ...)
 
 void error_about(struct hf_error *error, const char *path)
 {
-    error_prefix(error, "%.120s", path);
+    error_prefix(error, "%.*s", ERROR_PATH_MAX, path);
 }

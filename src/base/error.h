@@ -22,6 +22,7 @@ __attribute__((format(printf, 2, 3))) void error_prefix(struct hf_error *error,
                                                         const char *format, ...);
 
 /* Puts the path of a file in front, cut so that room is left for the reason. */
+#define ERROR_PATH_MAX 120
 void error_about(struct hf_error *error, const char *path);
 
 static inline enum hf_status error_clear(struct hf_error *error)

@@ -112,6 +112,7 @@
     ROW(CONDEMN_KNOWS_MOVED, "compact", "condemns what a split has moved to a child")          \
     ROW(UNDELETE_UNDOES_ALL, "compact", "undeletes one source and leaves the target live")     \
     ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try of a lease that just died")          \
+    ROW(QUARANTINE_ALONE, "compact", "quarantines all of a group that was tried too often")    \
     ROW(TRY_COUNTS_ONCE, "compact", "counts a try again for a lease that was settled before")  \
     ROW(RETIRE_BY_MAX_TIME, "compact", "retires a chunk once its first record is too old")     \
     ROW(SPLIT_CHECKS_LIVE, "compact", "splits though entries changed since they were copied")  \

@@ -71,11 +71,24 @@ void catalog_names_release(struct catalog_names *names);
 struct leased_chunks {
     struct arena arena;
     struct map keys;
-    bool failed; /* out of memory */
+    struct map barred;      /* partitions whose tables grant nothing, or cannot be read */
+    struct view home;       /* that is looked at */
+    struct hf_error damage; /* the first table that cannot be read */
+    bool failed;            /* out of memory */
 };
+#define LEASED_CHUNKS_INIT                                        \
+    (struct leased_chunks)                                        \
+    {                                                             \
+        .arena = ARENA_INIT, .keys = MAP_INIT, .barred = MAP_INIT \
+    }
+
+/* A table that cannot be read is told on stderr, and the rest goes on; leased_chunks_judge makes
+ * that the end of a command that has ended well otherwise. */
 
 enum hf_status leased_chunks_read(struct desk *desk, const struct catalog_names *names,
                                   struct leased_chunks *ret_leased);
+enum hf_status leased_chunks_judge(struct cli *cli, const struct leased_chunks *leased,
+                                   enum hf_status status);
 void leased_chunks_release(struct leased_chunks *leased);
 bool chunk_is_leased(void *leased, struct view key);
 

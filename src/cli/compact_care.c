@@ -20,12 +20,33 @@ static void tell_pause(struct cli *cli, bool paused)
                      VIEW_ARGS(partition));
 }
 
+static void see(void *argument, const struct catalog *catalog, const struct evidence *evidence)
+{
+    (void)argument;
+    (void)catalog;
+    (void)evidence;
+}
+
+/* A name that somebody mistyped has no catalog. One that is damaged may be paused all the more. */
+static enum hf_status find_catalog(struct desk *desk)
+{
+    struct cli *cli = desk->cli;
+    struct slot *slot;
+    enum hf_status status = shelf_slot(desk->shelf, partition_option(cli), &slot, &cli->error);
+    if (status == HF_OK)
+        status = slot_show(slot, see, NULL, &cli->error);
+    bool is_there = status == HF_CORRUPT || status == HF_UNSUPPORTED;
+    return is_there ? error_clear(&cli->error) : status;
+}
+
 enum hf_status run_compact_pause(struct cli *cli)
 {
     struct desk desk;
     char by[USER_TEXT_MAX];
     const char *why = option_text(cli, "why");
     enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = find_catalog(&desk);
     if (status == HF_OK)
         status = shelf_pause(desk.shelf, view_of(why ? why : ""), view_of(user_text(by)),
                              &cli->error);
@@ -39,6 +60,8 @@ enum hf_status run_compact_resume(struct cli *cli)
 {
     struct desk desk;
     enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = find_catalog(&desk);
     if (status == HF_OK)
         status = shelf_resume(desk.shelf, &cli->error);
     if (status == HF_OK)

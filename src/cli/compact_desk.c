@@ -174,10 +174,19 @@ static void note_scope(struct leased_chunks *leased, const struct scope *scope)
         leased->failed = true;
 }
 
+static void note_barred(struct leased_chunks *leased)
+{
+    void *old;
+    if (!map_put(&leased->barred, leased->home, leased, &old))
+        leased->failed = true;
+}
+
 static void note_leases(void *argument, const struct lease_table *table,
                         const struct evidence *evidence)
 {
     struct leased_chunks *leased = argument;
+    if (chunks_are_barred(table, evidence))
+        note_barred(leased);
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (chunks_lease_over(table, lease, evidence))
@@ -192,24 +201,47 @@ enum hf_status leased_chunks_read(struct desk *desk, const struct catalog_names 
 {
     struct cli *cli = desk->cli;
     enum hf_status status = HF_OK;
-    *ret_leased = (struct leased_chunks){ .arena = ARENA_INIT, .keys = MAP_INIT };
-    for (size_t i = 0; i < names->count && status == HF_OK; i++)
+    *ret_leased = LEASED_CHUNKS_INIT;
+    for (size_t i = 0; i < names->count && status == HF_OK; i++) {
+        ret_leased->home = arena_copy(&ret_leased->arena, names->names[i]);
+        if (!ret_leased->home.data)
+            return error_no_memory(&cli->error);
         status =
-            chunks_look(desk->client, names->names[i], note_leases, ret_leased, &cli->error);
+            chunks_look(desk->client, ret_leased->home, note_leases, ret_leased, &cli->error);
+        if (status != HF_CORRUPT)
+            continue;
+        note_barred(ret_leased);
+        if (ret_leased->damage.status == HF_OK)
+            ret_leased->damage = cli->error;
+        cli_report(cli, (struct view){ NULL, 0 }, &cli->error); /* which names the table */
+        status = error_clear(&cli->error);
+    }
     if (status == HF_OK && ret_leased->failed)
         status = error_no_memory(&cli->error);
     return status;
 }
 
+enum hf_status leased_chunks_judge(struct cli *cli, const struct leased_chunks *leased,
+                                   enum hf_status status)
+{
+    if (status != HF_OK || leased->damage.status == HF_OK)
+        return status;
+    cli->error = leased->damage;
+    cli->reported = true;
+    return cli->error.status;
+}
+
 void leased_chunks_release(struct leased_chunks *leased)
 {
     map_release(&leased->keys);
+    map_release(&leased->barred);
     arena_release(&leased->arena);
 }
 
 bool chunk_is_leased(void *leased, struct view key)
 {
-    return map_get(&((struct leased_chunks *)leased)->keys, key) != NULL;
+    const struct leased_chunks *chunks = leased;
+    return map_get(&chunks->keys, key) || map_get(&chunks->barred, layout_home(key));
 }
 
 /* ---- JSON ---------------------------------------------------------------------------- */

@@ -79,6 +79,8 @@ static void add_report(json_t **object, const struct job_report *report)
         json_add_count(object, "rows_out", product->rows_out);
         json_add_count(object, "rows_superseded", product->rows_superseded);
         json_add_count(object, "rows_rejected", product->rows_rejected);
+        if (product->rejects[0])
+            json_add_key(object, "rejects", view_of(product->rejects));
     }
     if (report->error.status == HF_OK)
         return;
@@ -141,6 +143,10 @@ static void tell_end(struct output *out, const struct worker_notice *notice)
         output_print(out, " in %s: ", brief_text(report->took, span));
         tell_rows(out, product->rows_in, product->rows_out, product->rows_superseded,
                   product->rows_rejected);
+        if (product->rejects[0]) {
+            output_text(out, ", kept in ");
+            output_key(out, view_of(product->rejects));
+        }
     } else if (report->error.status != HF_OK) {
         output_print(out, ": %s: ", hf_status_name(report->error.status));
         output_words(out, view_of(report->error.why));

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "cli/compact.h"
 #include "compact/worker.h"
+#include "lock/chunks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,8 +97,9 @@ static void tell_sum(struct planning *planning)
                  planning->source_count, size_text(planning->bytes, size), planning->rows,
                  worker_requests(planning->group_count, planning->source_count));
     if (planning->leased_count > 0)
-        output_print(out, "left out: %" PRIu64 " chunks that others are merging\n",
-                     planning->leased_count);
+        output_print(out, "left out: %" PRIu64 " chunks that %s\n", planning->leased_count,
+                     planning->leased.barred.count > 0 ? "cannot be leased now"
+                                                       : "others are merging");
     if (planning->quarantined > 0)
         output_print(out, "left out: %" PRIu64 " chunks in quarantine\n",
                      planning->quarantined);
@@ -139,14 +141,19 @@ static enum hf_status plan_all(struct planning *planning)
     if (status == HF_OK)
         status = leased_chunks_read(desk, &names, &planning->leased);
     catalog_names_release(&names);
-    return status == HF_OK ? desk_walk(desk, plan_catalog, planning) : status;
+    if (status != HF_OK)
+        return status;
+    if (planning->leased.barred.count > 0 && planning->leased.damage.status == HF_OK)
+        snprintf(planning->paused, sizeof planning->paused, "%s", CHUNKS_BARRED);
+    status = desk_walk(desk, plan_catalog, planning);
+    return leased_chunks_judge(desk->cli, &planning->leased, status);
 }
 
 enum hf_status run_compact_plan(struct cli *cli)
 {
     struct desk desk;
     struct planning planning = { .desk = &desk,
-                                 .leased = { .arena = ARENA_INIT, .keys = MAP_INIT },
+                                 .leased = LEASED_CHUNKS_INIT,
                                  .groups = json_array() };
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)

@@ -132,11 +132,14 @@ static enum hf_status look_at_tables(struct overview *view)
     struct desk *desk = view->desk;
     struct catalog_names names;
     enum hf_status status = catalog_names_read(desk, &names);
-    for (size_t i = 0; i < names.count && status == HF_OK; i++)
-        status =
-            chunks_look(desk->client, names.names[i], look_at_leases, view, &desk->cli->error);
     if (status == HF_OK)
         status = leased_chunks_read(desk, &names, &view->leased);
+    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
+        status =
+            chunks_look(desk->client, names.names[i], look_at_leases, view, &desk->cli->error);
+        if (status == HF_CORRUPT) /* that was told */
+            status = error_clear(&desk->cli->error);
+    }
     catalog_names_release(&names);
     return status;
 }
@@ -239,14 +242,16 @@ static enum hf_status gather(struct overview *view)
         status = look_at_records(view);
     if (status == HF_OK)
         status = look_at_members(view);
-    return status == HF_OK ? desk_walk(desk, look_at_catalog, view) : status;
+    if (status == HF_OK)
+        status = desk_walk(desk, look_at_catalog, view);
+    return leased_chunks_judge(desk->cli, &view->leased, status);
 }
 
 enum hf_status run_compact_status(struct cli *cli)
 {
     struct desk desk;
     struct overview view = { .desk = &desk,
-                             .leased = { .arena = ARENA_INIT, .keys = MAP_INIT },
+                             .leased = LEASED_CHUNKS_INIT,
                              .quarantined = json_array(),
                              .catalogs = json_array(),
                              .jobs = json_array(),

@@ -2,6 +2,7 @@
 #include "cli/compact_status.h"
 
 #include "base/parse.h"
+#include "lock/chunks.h"
 
 #include <inttypes.h>
 
@@ -54,6 +55,7 @@ void overview_tell_json(struct overview *view)
     json_add(&object, "partition", json_string(view->desk->shelf->partition));
     json_add_bool(&object, "paused", view->paused);
     json_add_words(&object, "paused_why", view_of(view->paused ? view->why : ""));
+    json_add_bool(&object, "barred", view->leased.barred.count > 0);
     json_add(&object, "settings", json_incref(view->settings));
     json_add(&object, "levels", levels_as_json(view));
     json_add(&object, "backlog",
@@ -201,6 +203,10 @@ void overview_tell(struct overview *view)
         output_words(out, view_of(view->why[0] ? view->why : "nobody said why"));
         output_text(out, "\n");
     }
+    if (view->leased.damage.status != HF_OK)
+        output_print(out, LABEL "damaged: a run replaces it\n", "lease table");
+    else if (view->leased.barred.count > 0)
+        output_print(out, LABEL "%s\n", "lease table", CHUNKS_BARRED);
     tell_levels(out, view);
     output_print(out, LABEL "%" PRIu64 " of %" PRIu64 " at level 0, pressure %" PRIu64 " %%\n",
                  "backlog", view->levels[0].chunks, view->backlog_max, view->pressure);

@@ -467,6 +467,7 @@ uint64_t catalog_live_hash(const struct catalog *catalog)
 {
     struct hash_stream stream;
     hash_stream_init(&stream);
+    compact_settings_hash(&catalog->settings, &stream);
     for (size_t i = 0; i < catalog->live_count; i++) {
         hash_stream_add(&stream, catalog->live[i].raw);
         hash_stream_add(&stream, VIEW("\n"));

@@ -53,7 +53,10 @@ static enum hf_status blame_group(struct catalog *catalog, struct catalog_op *op
         if (!chunk)
             continue;
         unsigned tries = chunk->tries < CHUNK_TRIES_MAX ? chunk->tries + 1 : CHUNK_TRIES_MAX;
-        bool enough = tries >= catalog->settings.tries_max && chunk->quarantine.size == 0;
+        /* Else any of the others may be to blame. */
+        bool alone = op->source_count == 1 || !RULE(QUARANTINE_ALONE);
+        bool enough =
+            alone && tries >= catalog->settings.tries_max && chunk->quarantine.size == 0;
         struct reason reason = reason_make(tries, op->reason);
         struct view why =
             enough ? (struct view){ reason.text, reason.size } : chunk->quarantine;

@@ -182,12 +182,15 @@ static bool next_source(struct piece *piece, size_t *ret_index)
 static void note_fetched(struct piece *piece, size_t index, const struct hf_error *error)
 {
     bool blamed = error->status == HF_CORRUPT || error->status == HF_NOT_FOUND;
+    bool unreadable = error->status == HF_DENIED || error->status == HF_INVALID;
     env_mutex_lock(&piece->shared.mutex);
     if (error->status == HF_OK)
         piece->shared.bytes += piece->order->sources[index].size;
     else if (piece->shared.error.status == HF_OK) {
         piece->shared.error = *error;
         piece->shared.culprit = blamed ? index : FORGE_NOBODY;
+        /* Of this one only, it seems: without it the others can be merged. */
+        piece->product->group_fault = unreadable;
     }
     env_mutex_unlock(&piece->shared.mutex);
 }

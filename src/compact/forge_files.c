@@ -129,6 +129,15 @@ static struct merge_options record_options(const struct piece *piece)
     return options;
 }
 
+/* A store that lends files takes them as well, and syncs what it takes. */
+static bool lent_any(const struct piece *piece)
+{
+    for (size_t i = 0; piece->lent && i < piece->order->source_count; i++)
+        if (piece->lent[i].fd >= 0)
+            return true;
+    return false;
+}
+
 static struct merge_options options_of(struct piece *piece)
 {
     const struct compact_settings *settings = piece->order->settings;
@@ -139,6 +148,7 @@ static struct merge_options options_of(struct piece *piece)
     options.reject_path = piece->rejects;
     options.scratch_folder = piece->folder;
     options.intermediate = true;
+    options.synced_later = lent_any(piece);
     options.progress.step = merge_step;
     options.progress.context = piece;
     if (settings->command.size > 0) {
@@ -181,9 +191,35 @@ static void find_culprit(struct piece *piece)
     }
 }
 
-/* Failures of this machine are nobody's fault; a command that fails may have a reason that
- * lies in what it read. */
-static enum hf_status judge_failure(struct piece *piece, enum hf_status status)
+/* A path stands for itself only where no longer one begins with it. */
+static bool ends_path(char c)
+{
+    return c == '\0' || c == ':' || c == ' ' || c == ',' || c == ';' || c == '\'';
+}
+
+/* People know sources by their keys, not by the files that they are read from. */
+static void name_key(struct hf_error *error, const char *path, struct view key)
+{
+    char before[HF_WHY_MAX];
+    const char *at = strstr(error->why, path);
+    if (!at || !ends_path(at[strlen(path)]))
+        return;
+    snprintf(before, sizeof before, "%.*s", (int)(at - error->why), error->why);
+    error_set(error, error->status, "%s%.*s%s", before,
+              VIEW_ARGS(view_first(key, ERROR_PATH_MAX)), at + strlen(path));
+}
+
+static void name_keys(const struct piece *piece, struct hf_error *error)
+{
+    for (size_t i = 0; i < piece->order->source_count; i++)
+        name_key(error, piece->paths[i], piece->order->sources[i].key);
+    name_key(error, piece->output, piece->order->output);
+}
+
+/* Failures of this machine are nobody's fault: no program, no room. A command that fails may
+ * have a reason that lies in what it read. */
+static enum hf_status judge_failure(struct piece *piece, enum hf_status status,
+                                    const struct merge_result *result)
 {
     bool command = piece->order->settings->command.size > 0;
     bool in_data = status == HF_INVALID || status == HF_CORRUPT || status == HF_UNSUPPORTED;
@@ -191,7 +227,8 @@ static enum hf_status judge_failure(struct piece *piece, enum hf_status status)
         return status;
     if (in_data && !command)
         find_culprit(piece);
-    piece->product->group_fault = in_data || command;
+    bool by_command = result->command_ended && !result->disk_full;
+    piece->product->group_fault = command ? by_command : in_data;
     return status;
 }
 
@@ -302,8 +339,10 @@ static enum hf_status merge(struct piece *piece, uint32_t *ret_crc, struct hf_er
     enum hf_status status =
         merge_files(piece->files->env, &options, piece->paths, piece->order->source_count,
                     piece->output, &result, error);
-    if (status != HF_OK)
-        return judge_failure(piece, status);
+    if (status != HF_OK) {
+        name_keys(piece, error);
+        return judge_failure(piece, status, &result);
+    }
     *ret_crc = result.crc32c;
     if (options.format == MERGE_EXEC)
         return check_command(piece, &result, error);

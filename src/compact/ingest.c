@@ -72,10 +72,17 @@ static void settle(struct ingest *ingest, struct item *item)
     ingest->files_done++;
 }
 
+/* Puts the name of the file in front, if it is not there. */
+static void name_file(struct hf_error *error, const char *path)
+{
+    if (!view_starts_with(view_of(error->why), view_first(view_of(path), ERROR_PATH_MAX)))
+        error_about(error, path);
+}
+
 static void fail(struct ingest *ingest, struct item *item, const struct hf_error *error)
 {
     item->file->error = *error;
-    error_about(&item->file->error, item->file->path);
+    name_file(&item->file->error, item->file->path);
     settle(ingest, item);
 }
 
@@ -144,6 +151,24 @@ static void fill_in(struct ingest *ingest, struct item *item, const struct surve
     env_random_hex(ingest->shelf->env, SEED_DIGITS, item->seed);
 }
 
+/* A chunk of which a merge would keep nothing, or at which it would fail, is not let in. */
+static enum hf_status check_malformed(const struct ingest *ingest, const struct survey *survey,
+                                      struct hf_error *error)
+{
+    bool all = survey->malformed == survey->rows;
+    if (survey->malformed == 0 || (!all && survey->malformed <= ingest->settings.rejects_max))
+        return HF_OK;
+    if (all)
+        error_set(error, HF_INVALID, "all %" PRIu64 " rows cannot be read", survey->rows);
+    else
+        error_set(error, HF_INVALID,
+                  "%" PRIu64 " of %" PRIu64 " rows cannot be read, more than the %" PRIu64
+                  " that may be rejected",
+                  survey->malformed, survey->rows, ingest->settings.rejects_max);
+    return error_set(error, HF_INVALID, "%s: record %" PRIu64 " %s", error->why,
+                     survey->malformed_first, survey->malformed_why);
+}
+
 static enum hf_status survey_file(struct ingest *ingest, struct item *item,
                                   struct hf_error *error)
 {
@@ -154,8 +179,10 @@ static enum hf_status survey_file(struct ingest *ingest, struct item *item,
         return stopped(error);
     bool is_there = stat(path, &item->seen) == 0;
     if (is_there && S_ISREG(item->seen.st_mode) && item->seen.st_size == 0)
-        return error_set(error, HF_INVALID, "%.200s is empty", path);
+        return error_set(error, HF_INVALID, "it is empty");
     enum hf_status status = merge_survey(ingest->shelf->env, &options, path, &survey, error);
+    if (status == HF_OK)
+        status = check_malformed(ingest, &survey, error);
     if (status == HF_OK)
         fill_in(ingest, item, &survey);
     return status;
@@ -561,8 +588,10 @@ static void take_files(struct ingest *ingest, struct ingest_file *files, size_t 
         *item = (struct item){ .file = &files[i] };
         if (survey_file(ingest, item, &files[i].error) == HF_OK)
             ingest->count++;
-        else
+        else {
+            name_file(&files[i].error, files[i].path);
             ingest->files_done++;
+        }
         if (ingest->count == INGEST_BATCH_MAX || i + 1 == count) {
             take_batch(ingest);
             ingest->count = 0;

@@ -85,6 +85,7 @@ struct job {
     struct hf_lock *lock;
     struct mono_time drawn;
     bool told_to_stop, lease_gone;
+    bool took_too_long; /* more than D/2 from name to commit */
 };
 
 /* What a look at the catalog finds. */
@@ -227,16 +228,41 @@ static enum hf_status settle(struct job *job, uint64_t *ret_settled, struct hf_e
     return status;
 }
 
-/* Ends the lease of a job that came to nothing. The note says whose fault that was; who
- * settles the lease counts it. If the store does not answer now, somebody else will. */
+/* Condemns our own output, and counts against whom the job's end blames; or learns that the commit
+ * happened. */
+static enum hf_status condemn_output(struct job *job, enum blame blame, struct view culprit,
+                                     enum condemned *ret_answer)
+{
+    struct view output = view_of(job->report->output);
+    struct catalog_op op = { .kind = CATALOG_CONDEMN,
+                             .keys = &output,
+                             .key_count = 1,
+                             .blame = blame,
+                             .sources = job->keys,
+                             .source_count = job->order->count,
+                             .culprit = culprit,
+                             .reason = view_of(job->report->error.why),
+                             .ret_condemned = ret_answer };
+    return slot_apply(job->order->slot, &op, (struct mono_time){ 0 });
+}
+
+/* Ends the lease of a job that came to nothing. We condemn the output ourselves before: if our lease
+ * was taken for that of a dead worker meanwhile, whoever settles it would blame the group. The
+ * note says the same, for one who does it in our place. Where nothing was put, and nobody is to
+ * blame, there is nothing to condemn: a worker that fails again and again leaves nothing. */
 static void give_up(struct job *job, enum blame blame, struct view culprit)
 {
     struct buffer text = BUFFER_INIT(2 * (size_t)NOTE_BYTES_MAX);
     struct job_note note = { .blame = blame,
                              .culprit = culprit,
-                             .why = view_of(job->report->error.why) };
+                             .why = view_of(job->report->error.why),
+                             .unsent =
+                                 blame == BLAME_NOBODY && !job->report->product.put_sent };
     struct hf_error ignored;
+    enum condemned answer;
     uint64_t settled;
+    if (!note.unsent && job->report->end != JOB_UNSURE)
+        condemn_output(job, blame, culprit, &answer);
     const char *words = job_note_encode(&note, &text) ? buffer_text(&text) : NULL;
     hf_lock_fail(job->lock, words, &ignored);
     buffer_release(&text);
@@ -380,17 +406,13 @@ static struct chunk target_of(const struct job *job)
  * whoever condemns the output is told. */
 static enum job_end ask_whether_committed(struct job *job, struct hf_error *error)
 {
-    struct view output = view_of(job->report->output);
     enum condemned answer = CONDEMN_DONE;
-    struct catalog_op op = {
-        .kind = CATALOG_CONDEMN, .keys = &output, .key_count = 1, .ret_condemned = &answer
-    };
     if (!RULE(UNSURE_COMMIT_IS_ASKED)) {
-        struct delete_call call = { .key = output };
+        struct delete_call call = { .key = view_of(job->report->output) };
         store_delete(job->shelf->store, &call);
         return JOB_LOST;
     }
-    if (slot_apply(job->order->slot, &op, (struct mono_time){ 0 }) != HF_OK) {
+    if (condemn_output(job, BLAME_NOBODY, VIEW(""), &answer) != HF_OK) {
         error_prefix(error, "the commit had no answer");
         return JOB_UNSURE;
     }
@@ -408,6 +430,7 @@ static enum job_end commit(struct job *job, struct hf_error *error)
     *error = op.error;
     if (status == HF_OK)
         return JOB_COMMITTED;
+    job->took_too_long = status == HF_EXPIRED;
     if (status == HF_CONFLICT || status == HF_EXPIRED)
         return JOB_LOST;
     return status == HF_INVALID ? JOB_FAILED : ask_whether_committed(job, error);
@@ -428,8 +451,9 @@ static void finish(struct job *job)
         return;
     }
     report->error = error;
-    report->blame = BLAME_NOBODY;
-    give_up(job, BLAME_NOBODY, VIEW(""));
+    /* A group that takes longer than a name is good for will do so again: a smaller one may not. */
+    report->blame = job->took_too_long ? BLAME_GROUP : BLAME_NOBODY;
+    give_up(job, report->blame, VIEW(""));
 }
 
 /* ---- The steps ----------------------------------------------------------------------- */

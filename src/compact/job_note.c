@@ -16,6 +16,8 @@ static bool write_note(const struct job_note *note, size_t why_max, struct buffe
     buffer_append(text, VIEW("{\"blame\":\""));
     buffer_append(text, view_of(blame_names[note->blame]));
     buffer_append(text, VIEW("\""));
+    if (note->unsent)
+        buffer_append(text, VIEW(",\"unsent\":true"));
     if (note->blame == BLAME_CHUNK) {
         buffer_append(text, VIEW(",\"culprit\":"));
         json_write_string(text, note->culprit);
@@ -52,6 +54,7 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
     struct json_reader reader = json_read(text);
     struct buffer space = BUFFER_INIT(NOTE_BYTES_MAX);
     struct view name, raw, blame = VIEW(""), culprit = VIEW(""), why = VIEW("");
+    bool unsent = false;
     bool whole = buffer_reserve(&space, text.size < NOTE_BYTES_MAX ? text.size : 0);
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("blame")))
@@ -60,6 +63,8 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
             json_take_text(&reader, &space, &culprit);
         else if (view_equal(name, VIEW("why")))
             json_take_text(&reader, &space, &why);
+        else if (view_equal(name, VIEW("unsent")))
+            json_take_bool(&reader, &unsent);
         else
             json_skip(&reader, &raw);
     }
@@ -67,6 +72,7 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
     *ret_note = (struct job_note){ .blame = BLAME_NOBODY };
     if (good && whole) {
         ret_note->blame = blame_of(blame);
+        ret_note->unsent = unsent;
         ret_note->culprit = arena_copy(arena, culprit);
         ret_note->why = arena_copy(arena, view_first(why, REASON_BYTES_MAX));
         whole = ret_note->culprit.data && ret_note->why.data;

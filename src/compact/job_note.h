@@ -11,6 +11,7 @@ struct job_note {
     enum blame blame;
     struct view culprit; /* of BLAME_CHUNK */
     struct view why;
+    bool unsent; /* the output was never put, and never will be: there is nothing to condemn */
 };
 
 /* False without memory. The reason is cut where it does not fit; a culprit whose key is too

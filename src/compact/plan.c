@@ -170,10 +170,14 @@ static void sort_candidates(struct candidate *candidates, size_t count)
 
 /* ---- Groups -------------------------------------------------------------------------- */
 
-/* How many chunks that were tried so often are merged at once. */
-static uint64_t group_size(uint64_t most, unsigned tries)
+/* How many chunks that were tried so often are merged at once: half as many after each try, and for
+ * the last one each alone, to find out whether it is to blame. */
+static uint64_t group_size(const struct compact_settings *settings, uint64_t most,
+                           unsigned tries)
 {
     uint64_t halved = tries < 64 ? most >> tries : 0;
+    if (tries > 0 && tries + 1 >= settings->tries_max)
+        return 1;
     return halved < 2 ? 2 : halved;
 }
 
@@ -233,10 +237,10 @@ static size_t complete_group(const struct planner *planner, const struct candida
         most = settings->level0_count;
     if (level > 0)
         bytes_wanted = compact_level_bytes(settings, level);
-    most = group_size(most, members->chunk->tries);
+    most = group_size(settings, most, members->chunk->tries);
     for (size_t i = 0; i < count; i++) {
         bytes += members[i].chunk->size;
-        if (i > 0 && (i + 1 == most || bytes >= bytes_wanted))
+        if (i + 1 == most || (i > 0 && bytes >= bytes_wanted))
             return i + 1;
     }
     return 0;
@@ -258,7 +262,9 @@ static void cut_rest(struct planner *planner, const struct candidate *members, s
                      const struct horizon *closer)
 {
     unsigned level = members->chunk->level;
-    if (count > 1) {
+    if (members->chunk->tries > 0) {
+        add_group(planner, level + 1, members, count, members->ripe);
+    } else if (count > 1) {
         add_group(planner, level + 1, members, count,
                   due_when_closed(planner, members, closer));
     } else if (level == 0) {
@@ -278,7 +284,9 @@ static size_t cut_class(struct planner *planner, const struct candidate *members
         if (size == 0)
             break;
         struct stamp due = latest(members, size);
-        if (closer)
+        if (members->chunk->tries > 0)
+            due = members->ripe; /* they are due at once, however few */
+        else if (closer)
             due = sooner(due, due_when_closed(planner, members, closer));
         add_group(planner, members->chunk->level + 1, members, size, due);
         members += size;
@@ -316,7 +324,7 @@ static void plan_levels(struct planner *planner)
         if (first->chunk->level == 0)
             closer = find_closer(planner, first->hour);
         size_t left = cut_class(planner, first, size, closer);
-        if (left && (closer || planner->options->force))
+        if (left && (closer || planner->options->force || first->chunk->tries > 0))
             cut_rest(planner, first + size - left, left, closer);
         first += size;
     }
@@ -330,11 +338,12 @@ static void plan_levels(struct planner *planner)
 static size_t cascade_size(const struct planner *planner, const struct candidate *members,
                            size_t count)
 {
+    const struct compact_settings *settings = &planner->catalog->settings;
     unsigned tries = members->chunk->tries;
-    uint64_t most = group_size(planner->catalog->settings.group_max, tries);
+    uint64_t most = group_size(settings, settings->group_max, tries);
     uint64_t half = tries ? (count + 1) / 2 : count;
     if (half < most)
-        most = half < 2 ? 2 : half;
+        most = half;
     return count < most ? count : (size_t)most;
 }
 
@@ -369,7 +378,7 @@ static void force_cascade(struct planner *planner)
     const struct candidate *end = planner->candidates + planner->count;
     for (const struct candidate *first = planner->candidates; first < end;) {
         size_t left = class_size(first, end), most = cascade_size(planner, first, left);
-        while (left > 1) {
+        while (left > 1 || (left == 1 && first->chunk->tries > 0)) {
             size_t size = left < most ? left : most;
             add_cascade_group(planner, /* at least */ 1, first, size);
             first += size;
@@ -389,7 +398,8 @@ static void plan_cascade(struct planner *planner, unsigned target)
     uint64_t wanted = planner->plan->leased ? planner->catalog->settings.cascade_base : 2;
     for (const struct candidate *first = planner->candidates; first < end;) {
         size_t size = class_size(first, end);
-        if (size > 1 && size >= wanted && (!oldest || first->at < oldest->at)) {
+        bool tried = first->chunk->tries > 0;
+        if ((tried || (size > 1 && size >= wanted)) && (!oldest || first->at < oldest->at)) {
             oldest = first;
             oldest_size = size;
         }
@@ -436,7 +446,7 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
     planner.lone = calloc(count, sizeof *planner.lone);
     planner.horizons = calloc(count, sizeof *planner.horizons);
     planner.sources = arena_take(&plan.arena, count * sizeof *planner.sources);
-    plan.groups = arena_take(&plan.arena, (count / 2 + 1) * sizeof *plan.groups);
+    plan.groups = arena_take(&plan.arena, (count + 1) * sizeof *plan.groups);
     bool has_memory = planner.candidates && planner.lone && planner.horizons &&
                       planner.sources && plan.groups;
     if (has_memory)

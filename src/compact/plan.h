@@ -17,10 +17,10 @@
  * the way. While chunks are leased, what came since waits until it is cascade_base chunks itself:
  * else a long merge would be followed by many small ones to its high level.
  *
- * Chunks that were tried in vain are grouped among their like, by number of tries, and in
- * smaller groups: level0_count or group_max halved for each try, two at least; by cascade no more
- * than half of them either. So what kills its workers is found by halves before it is quarantined,
- * and the innocent get away.
+ * Chunks that were tried in vain are grouped among their like, by number of tries, at once and in
+ * smaller groups: level0_count or group_max halved for each try, and for the last try each alone
+ * (the only groups of one); by cascade no more than half of them either. So what kills its workers
+ * is found before it is quarantined, and the innocent get away.
  *
  * Forced: the same, with no threshold: what is left of a class, if two or more, is a group too. By
  * cascade each goes to the level above its highest. */

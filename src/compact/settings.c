@@ -2,8 +2,10 @@
 #include "compact/settings.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "merge/command.h"
 
 #define FIELD_BYTES_MAX   256
 #define COMMAND_BYTES_MAX 4096
@@ -92,7 +94,7 @@ static const struct number numbers[] = {
     NUMBER(level1_bytes, 1, OBJECT_BYTES_MAX),
     NUMBER(level_factor, 2, 1000),
     NUMBER(cascade_base, 2, 1000),
-    NUMBER(group_max, 2, 4096),
+    NUMBER(group_max, 2, 512), /* a lease names them all, and many leases fit into a table */
     NUMBER(ttl_ms, 100, DAY_MS),
     NUMBER(grace_ms, 0, YEAR_MS),
     NUMBER(late_bound_ms, 1, YEAR_MS),
@@ -136,6 +138,25 @@ bool compact_settings_knows(struct view name)
         if (view_equal(name, others[i]))
             return true;
     return find_number(name) != NULL;
+}
+
+void compact_settings_hash(const struct compact_settings *settings, struct hash_stream *stream)
+{
+    const struct view texts[] = { view_of(merge_format_name(settings->format)),
+                                  view_of(merge_coding_name(settings->coding)),
+                                  view_of(compact_policy_name(settings->policy)),
+                                  settings->headless ? VIEW("headless") : VIEW(""),
+                                  settings->key,
+                                  settings->time,
+                                  settings->command };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        hash_stream_add(stream, texts[i]);
+        hash_stream_add(stream, VIEW("\n"));
+    }
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        uint64_t value = get_number(settings, &numbers[i]);
+        hash_stream_add(stream, (struct view){ (const char *)&value, sizeof value });
+    }
 }
 
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b)
@@ -195,8 +216,9 @@ static enum hf_status check_together(const struct compact_settings *settings,
     return HF_OK;
 }
 
-enum hf_status compact_settings_check(const struct compact_settings *settings,
-                                      struct hf_error *error)
+/* What a document must have to be read at all. */
+static enum hf_status check_bounds(const struct compact_settings *settings,
+                                   struct hf_error *error)
 {
     if ((unsigned)settings->format >= MERGE_FORMAT_COUNT ||
         (unsigned)settings->coding >= MERGE_CODING_COUNT ||
@@ -211,6 +233,65 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
     if (status == HF_OK)
         status = check_numbers(settings, error);
     return status == HF_OK ? check_together(settings, error) : status;
+}
+
+/* Whether it could be run. A word stands for all inputs, so that it may stand for itself. */
+static enum hf_status check_command(struct view line, struct hf_error *error)
+{
+    static const char *const inputs[] = { "{inputs}" };
+    struct arena arena = ARENA_INIT;
+    char **words;
+    bool has_inputs = false;
+    enum hf_status status = command_words(line, inputs, 1, "output", &arena, &words, error);
+    for (; status == HF_OK && *words && !has_inputs; words++)
+        has_inputs = strcmp(*words, inputs[0]) == 0;
+    arena_release(&arena);
+    if (status == HF_OK && !has_inputs)
+        return error_set(error, HF_INVALID,
+                         "the command does not say where {inputs} go, so it could not know "
+                         "what to merge");
+    return status;
+}
+
+/* Without names in a header a field is known by its number. */
+static enum hf_status check_field(const char *what, struct view field, struct hf_error *error)
+{
+    uint64_t number = 1;
+    if (field.size > 0 && (parse_u64(field, UINT32_MAX, &number, NULL) != HF_OK || number == 0))
+        return error_set(
+            error, HF_INVALID,
+            "the %s must be the number of a field, from 1, not '%.*s': there are no "
+            "names to find it by",
+            what, VIEW_ARGS(view_first(field, 60)));
+    return HF_OK;
+}
+
+/* Chunks must not be kept out before there are enough of them to be merged. */
+static enum hf_status check_backlog(const struct compact_settings *settings,
+                                    struct hf_error *error)
+{
+    bool levels = settings->policy == POLICY_LEVELS;
+    uint64_t least = levels ? settings->level0_count : settings->cascade_base;
+    if (settings->backlog_max < least)
+        return error_set(error, HF_INVALID,
+                         "backlog_max of the settings must be at least %s, %llu: else nothing "
+                         "would ever be merged",
+                         levels ? "level0_count" : "cascade_base", (unsigned long long)least);
+    return HF_OK;
+}
+
+enum hf_status compact_settings_check(const struct compact_settings *settings,
+                                      struct hf_error *error)
+{
+    enum hf_status status = check_bounds(settings, error);
+    bool numbered = settings->format == MERGE_USV || settings->headless;
+    if (status == HF_OK && settings->command.size > 0)
+        status = check_command(settings->command, error);
+    if (status == HF_OK && numbered)
+        status = check_field("key", settings->key, error);
+    if (status == HF_OK && numbered)
+        status = check_field("time", settings->time, error);
+    return status == HF_OK ? check_backlog(settings, error) : status;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------- */
@@ -320,7 +401,7 @@ bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i]->size == 0)
             *texts[i] = (struct view){ NULL, 0 };
-    if (compact_settings_check(&settings, NULL) != HF_OK)
+    if (check_bounds(&settings, NULL) != HF_OK)
         return json_fail(reader, "settings that are out of range or do not go together");
     *ret_settings = settings;
     return true;

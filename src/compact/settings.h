@@ -57,6 +57,10 @@ bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
 bool compact_settings_knows(struct view name);
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b);
 
+/* The same settings, the same hash; within one process. */
+struct hash_stream;
+void compact_settings_hash(const struct compact_settings *settings, struct hash_stream *stream);
+
 const char *compact_policy_name(enum compact_policy policy);
 enum hf_status compact_policy_parse(struct view text, enum compact_policy *ret_policy,
                                     struct hf_error *error);

@@ -99,7 +99,7 @@ static enum hf_status look(struct shelf *shelf, struct view home, struct gatheri
     gathering->unmarked = false;
     gathering->no_memory = false;
     report->requests++;
-    enum hf_status status = chunks_look(shelf->client, home, gather, gathering, error);
+    enum hf_status status = chunks_look_mended(shelf->client, home, gather, gathering, error);
     return status == HF_OK && gathering->no_memory ? error_no_memory(error) : status;
 }
 
@@ -110,6 +110,8 @@ static enum hf_status settle_one(struct shelf *shelf, const struct loose *loose,
 {
     enum condemned answer = CONDEMN_DONE;
     struct slot *slot;
+    if (loose->note.unsent)
+        return HF_OK; /* there is no such object, and no commit of it */
     if (!RULE(CONDEMN_BEFORE_DELETE)) {
         struct delete_call call = { .key = loose->output };
         store_delete(shelf->store, &call);
@@ -151,6 +153,8 @@ static enum hf_status settle_all(struct shelf *shelf, struct gathering *gatherin
             *error = why;
             first = why.status;
         }
+        if (first == HF_UNSURE || first == HF_TIMEOUT || first == HF_UNAVAILABLE)
+            break; /* the store does not answer: a thousand of them would take for ever */
     }
     return first;
 }

@@ -321,6 +321,7 @@ enum hf_status slot_apply(struct slot *slot, struct catalog_op *op, struct mono_
 struct create_op {
     struct doc_op op;
     const struct slot *slot;
+    bool has_chunks; /* though there is no catalog */
     const struct compact_settings *settings;
 };
 
@@ -341,9 +342,28 @@ static enum hf_status apply_create(struct doc_op *op, void *argument,
             "there is a catalog already, with other settings: change them with compact set");
     }
     struct view partition = view_of(create->slot->partition);
+    if (create->has_chunks)
+        return error_set(&op->error, HF_CONFLICT,
+                         "there are chunks under " LAYOUT_DATA_FOLDER "%.*s/ whose catalog is "
+                         "gone: bring that back, or move them away first",
+                         VIEW_ARGS(partition));
     enum hf_status status = catalog_new(partition, /* parent */ VIEW(""), /* depth */ 0,
                                         create->settings, &body->catalog, &op->error);
     op->changed = status == HF_OK;
+    return status;
+}
+
+/* A new catalog would not know chunks that are there, and fsck would take them for nobody's. */
+static enum hf_status look_for_chunks(struct shelf *shelf, bool *ret_found,
+                                      struct hf_error *error)
+{
+    char prefix[sizeof LAYOUT_DATA_FOLDER + PARTITION_BYTES_MAX + 1];
+    snprintf(prefix, sizeof prefix, LAYOUT_DATA_FOLDER "%s/", shelf->partition);
+    struct list_call list = { .prefix = view_of(prefix), .max = 1 };
+    enum hf_status status = store_list(shelf->store, &list);
+    *ret_found = status == HF_OK && list.count > 0;
+    *error = list.error;
+    list_release(&list);
     return status;
 }
 
@@ -351,13 +371,17 @@ enum hf_status shelf_create(struct shelf *shelf, const struct compact_settings *
                             struct hf_error *error)
 {
     struct slot *slot;
+    bool has_chunks = false;
     enum hf_status status = compact_settings_check(settings, error);
     if (status == HF_OK)
         status = shelf_slot(shelf, view_of(shelf->partition), &slot, error);
+    if (status == HF_OK)
+        status = look_for_chunks(shelf, &has_chunks, error);
     if (status != HF_OK)
         return status;
     struct create_op create = { .op = { .apply = apply_create },
                                 .slot = slot,
+                                .has_chunks = has_chunks,
                                 .settings = settings };
     create.op.deadline = mono_add(env_now(shelf->env), SHELF_PATIENCE);
     status = doc_update(slot->doc, &create.op);

@@ -15,7 +15,7 @@
 #include "lock/client.h"
 
 #define SHELF_CATALOGS_MAX 4096 /* of one partition */
-#define SHELF_DEPTH_MAX    16
+#define SHELF_DEPTH_MAX    3    /* 585 catalogs, two million live chunks */
 #define SHELF_SPLIT_TRIES  16
 
 /* Where a catalog sends new chunks. Once it has children it always will. */

@@ -10,8 +10,7 @@
 
 #include <stdlib.h>
 
-#define PARTITION_DIGITS   32
-#define SETTINGS_BYTES_MAX (64 * KIB)
+#define PARTITION_DIGITS 32
 
 /* A child's put without an answer is made again so often, and so long after each other at most. */
 #define PUT_TRIES_MAX 12
@@ -28,7 +27,6 @@ struct brood {
     struct buffer texts[CATALOG_CHILDREN];
     enum split_by split_by;
     uint64_t live_hash;
-    struct buffer settings; /* that the children were made with, encoded */
 };
 
 /* ---- Making the children ------------------------------------------------------------- */
@@ -109,10 +107,7 @@ static void make_children(void *argument, const struct catalog *parent,
     draw_names(brood);
     brood->split_by = choose_split(parent);
     brood->live_hash = catalog_live_hash(parent);
-    buffer_clear(&brood->settings);
     enum hf_status status = HF_OK;
-    if (!compact_settings_encode(&parent->settings, &brood->settings))
-        status = error_no_memory(&brood->error);
     for (unsigned i = 0; i < CATALOG_CHILDREN && status == HF_OK; i++)
         status = make_child(brood, parent, i, &brood->error);
 }
@@ -230,43 +225,6 @@ static enum hf_status swap_parent(struct slot *slot, const struct brood *brood,
     return status;
 }
 
-static void read_settings(void *argument, const struct catalog *parent,
-                          const struct evidence *evidence)
-{
-    (void)evidence;
-    compact_settings_encode(&parent->settings, argument);
-}
-
-static void set_children(struct shelf *shelf, const struct brood *brood,
-                         const struct compact_settings *settings)
-{
-    struct hf_error ignored;
-    struct slot *child;
-    for (size_t i = 0; i < CATALOG_CHILDREN; i++) {
-        struct catalog_op op = { .kind = CATALOG_SET, .settings = settings };
-        if (shelf_slot(shelf, view_of(brood->names[i]), &child, &ignored) == HF_OK)
-            slot_apply(child, &op, (struct mono_time){ 0 });
-    }
-}
-
-/* Settings that were changed between the making of the children and the swap are theirs too. Who
- * changes them later sees the children, and changes theirs. */
-static void hand_down_settings(struct slot *slot, const struct brood *brood)
-{
-    struct buffer now = BUFFER_INIT(SETTINGS_BYTES_MAX),
-                  space = BUFFER_INIT(SETTINGS_BYTES_MAX);
-    struct hf_error ignored;
-    struct compact_settings settings;
-    bool changed = slot_show(slot, read_settings, &now, &ignored) == HF_OK && !now.failed &&
-                   !view_equal(buffer_view(&now), buffer_view(&brood->settings));
-    struct json_reader reader = json_read(buffer_view(&now));
-    if (changed && buffer_reserve(&space, now.size) &&
-        compact_settings_decode(&reader, &space, &settings))
-        set_children(slot->shelf, brood, &settings);
-    buffer_release(&now);
-    buffer_release(&space);
-}
-
 /* Whether the children that the parent is known to have are these. It has them for ever. */
 static bool are_ours(struct slot *slot, const struct brood *brood)
 {
@@ -298,9 +256,7 @@ static enum hf_status split_once(struct slot *slot, struct brood *brood, struct 
         status = error->status = HF_UNAVAILABLE;
     else if (status == HF_OK)
         status = swap_parent(slot, brood, error);
-    if (status == HF_OK)
-        hand_down_settings(slot, brood);
-    else if (status != HF_UNSURE && !are_ours(slot, brood))
+    if (status != HF_OK && status != HF_UNSURE && !are_ours(slot, brood))
         delete_children(shelf, brood);
     return status;
 }
@@ -318,13 +274,11 @@ enum hf_status slot_split(struct slot *slot, struct hf_error *error)
     brood->env = slot->shelf->env;
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
         brood->texts[i] = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
-    brood->settings = BUFFER_INIT(SETTINGS_BYTES_MAX);
     enum hf_status status = split_once(slot, brood, error);
     for (int tries = 1; worth_a_new_brood(status) && tries < SHELF_SPLIT_TRIES; tries++)
         status = split_once(slot, brood, error);
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
         buffer_release(&brood->texts[i]);
-    buffer_release(&brood->settings);
     free(brood);
     if (status == HF_MISMATCH)
         return error_clear(error);

@@ -102,11 +102,27 @@ static bool note_plan(struct worker *worker, enum hf_status status,
     worker_tell_trouble(worker, error);
     if (worker->options.mode == WORKER_WATCH)
         return true;
-    if (may_pass(status) && worker->plan_failures < PLAN_FAILURES_MAX)
+    if (may_pass(status) && !worker->barred && worker->plan_failures < PLAN_FAILURES_MAX)
         return true;
     note_result(worker, error);
     /* What can be done is done first. */
     return worker->pending > 0 || worker->others_at_work || worker_running(worker) > 0;
+}
+
+/* A plan like the one before is no news. */
+static void tell_plan(struct worker *worker)
+{
+    env_mutex_lock(&worker->shared.mutex);
+    struct worker_totals now = worker->shared.totals;
+    env_mutex_unlock(&worker->shared.mutex);
+    const struct worker_totals *then = &worker->told;
+    bool same = worker->told_plan && now.groups_planned == then->groups_planned &&
+                now.bytes_planned == then->bytes_planned &&
+                now.groups_committed == then->groups_committed;
+    worker->told = now;
+    worker->told_plan = true;
+    if (!same)
+        worker_tell(worker, WORKER_PLANNED, NULL, NULL, NULL);
 }
 
 /* False when it is over. */
@@ -127,7 +143,7 @@ static bool plan(struct worker *worker)
     bool goes_on = note_plan(worker, status, &error, took);
     if (status == HF_OK || worker->result.status != HF_OK)
         worker->planned = true;
-    worker_tell(worker, WORKER_PLANNED, NULL, NULL, NULL);
+    tell_plan(worker);
     return goes_on;
 }
 

@@ -17,7 +17,7 @@ enum worker_mode {
 
 /* What happens, told as it does, by any task of the worker, one at a time. */
 enum worker_event {
-    WORKER_PLANNED,  /* totals are new */
+    WORKER_PLANNED,  /* totals are new; told when they are not those of the last plan */
     WORKER_STARTED,  /* a job that has its lease: its merge begins */
     WORKER_PROGRESS, /* of all jobs */
     WORKER_ENDED,    /* a job: report; not told of one that had nothing to do or no lease */

@@ -43,6 +43,7 @@ struct candidate {
 /* A partition whose lease table is looked at before planning. */
 struct home {
     char partition[PARTITION_BYTES_MAX + 1];
+    bool barred; /* it grants nothing just now */
     struct home *next;
 };
 
@@ -76,9 +77,12 @@ struct worker {
     uint64_t round;
     struct candidate *candidates; /* our turn first */
     size_t candidate_count, candidate_room;
-    size_t pending;           /* groups that are due, candidates or not */
-    bool others_at_work;      /* somebody else has leases on chunks of ours */
-    bool planned;             /* once at least */
+    size_t pending;            /* groups that are due, candidates or not */
+    bool others_at_work;       /* somebody else has leases on chunks of ours */
+    bool barred;               /* some lease table grants nothing, and will not for long */
+    bool planned;              /* once at least */
+    struct worker_totals told; /* with the last plan */
+    bool told_plan;
     bool stale;               /* the plan is to be made anew as soon as may be */
     struct mono_time plan_at; /* else then */
     unsigned plan_failures;   /* in a row */

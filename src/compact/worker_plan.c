@@ -74,9 +74,10 @@ static void forget_groups(struct worker *worker, bool all)
 struct leases {
     struct worker *worker;
     struct arena arena;
-    struct map keys; /* values: own, or somebody else's */
-    bool everything; /* a barrier: nothing is granted */
-    bool others;     /* some chunk that could be merged is somebody else's */
+    struct map keys;   /* values: own, or somebody else's */
+    struct home *home; /* whose table is looked at */
+    bool barred;       /* some table grants nothing */
+    bool others;       /* some chunk that could be merged is somebody else's */
     bool no_memory;
 };
 
@@ -96,23 +97,35 @@ static void look_at_leases(void *argument, const struct lease_table *table,
                            const struct evidence *evidence)
 {
     struct leases *leases = argument;
+    leases->home->barred = chunks_are_barred(table, evidence);
+    leases->barred |= leases->home->barred;
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (chunks_lease_over(table, lease, evidence))
             continue;
-        leases->everything |= lease->scope_count == 0;
         for (size_t j = 0; j < lease->scope_count; j++)
             if (lease->scopes[j].kind == SCOPE_CHUNK)
                 note_key(leases, lease->scopes[j].name, &others_lease);
     }
 }
 
+/* Nobody is at work on what nobody may lease, so it is not waited for. */
+static bool is_barred(const struct leases *leases, struct view key)
+{
+    struct view partition = layout_home(key);
+    for (const struct home *home = leases->worker->homes; home && leases->barred;
+         home = home->next)
+        if (home->barred && view_equal(view_of(home->partition), partition))
+            return true;
+    return false;
+}
+
 static bool is_leased(void *argument, struct view key)
 {
     struct leases *leases = argument;
     const char *whose = map_get(&leases->keys, key);
-    leases->others |= leases->everything || whose == &others_lease;
-    return leases->everything || whose != NULL;
+    leases->others |= whose == &others_lease;
+    return whose != NULL || is_barred(leases, key);
 }
 
 static enum hf_status find_leases(struct leases *leases, struct hf_error *error)
@@ -124,9 +137,12 @@ static enum hf_status find_leases(struct leases *leases, struct hf_error *error)
         for (size_t j = 0; order && j < order->count; j++)
             note_key(leases, order->sources[j].key, &own_lease);
     }
-    for (struct home *home = worker->homes; home && status == HF_OK; home = home->next)
-        status = chunks_look(worker->shelf->client, view_of(home->partition), look_at_leases,
-                             leases, error);
+    for (struct home *home = worker->homes; home && status == HF_OK; home = home->next) {
+        home->barred = false;
+        leases->home = home;
+        status = chunks_look_mended(worker->shelf->client, view_of(home->partition),
+                                    look_at_leases, leases, error);
+    }
     return status == HF_OK && leases->no_memory ? error_no_memory(error) : status;
 }
 
@@ -350,6 +366,12 @@ static enum hf_status walk(struct planning *planning, struct hf_error *error)
     planning->now = env_now(worker->shelf->env);
     if (status == HF_OK)
         status = shelf_walk(worker->shelf, visit, planning, error);
+    if (leases.barred) {
+        struct hf_error barred;
+        error_set(&barred, HF_UNAVAILABLE, "%s", CHUNKS_BARRED);
+        note_trouble(planning, &barred);
+    }
+    worker->barred = leases.barred;
     worker->others_at_work = leases.others;
     map_release(&leases.keys);
     arena_release(&leases.arena);

@@ -18,12 +18,13 @@
 #define TABLE_FORMAT "holdfast.leases/1"
 
 /* Past these acquire and enqueue are refused; renew, release and claim never are. */
-#define TABLE_BYTES_MAX     ((size_t)1024 * 1024)
-#define TABLE_LEASES_MAX    1000
-#define TABLE_WAITERS_MAX   4096
-#define TABLE_AUDIT_MAX     32
-#define TABLE_FINISHED_MAX  16  /* leases that are over and name no output, besides */
-#define TABLE_COMPLETED_MAX 256 /* the newest completion of each scope, for once_per */
+#define TABLE_BYTES_MAX      ((size_t)1024 * 1024)
+#define TABLE_LEASES_MAX     1000
+#define TABLE_WAITERS_MAX    4096
+#define TABLE_AUDIT_MAX      32
+#define TABLE_FINISHED_MAX   16 /* leases that are over and name no output, besides */
+#define TABLE_FINISHED_BYTES ((size_t)64 * 1024) /* of those, together */
+#define TABLE_COMPLETED_MAX  256 /* the newest completion of each scope, for once_per */
 
 /* A document larger than this is not ours. */
 #define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)

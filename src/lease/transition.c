@@ -55,7 +55,7 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
  * somebody has settled what became of that; who completes it has. */
 static void trim_finished(struct lease_table *table)
 {
-    size_t finished = 0, completed = 0;
+    size_t finished = 0, completed = 0, bytes = 0;
     if (!table->ended)
         return;
     table->ended = false;
@@ -64,8 +64,10 @@ static void trim_finished(struct lease_table *table)
         bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
         if (lease->status == LEASE_ACTIVE || !settled)
             continue;
-        bool keep = is_last_completion(table, i) ? ++completed <= TABLE_COMPLETED_MAX
-                                                 : ++finished <= TABLE_FINISHED_MAX;
+        bool is_last = is_last_completion(table, i);
+        bytes += is_last ? 0 : lease->entry.size;
+        bool keep = is_last ? ++completed <= TABLE_COMPLETED_MAX
+                            : ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
         if (!keep)
             table_remove_lease(table, i);
     }

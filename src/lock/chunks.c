@@ -44,8 +44,36 @@ enum hf_status chunks_look(struct hf_client *client, struct view partition,
     if (status != HF_OK)
         return status;
     status = doc_look(place->doc, deadline, show, &sighting, error);
+    if (status == HF_CORRUPT)
+        error_prefix(error, "the lease table %.*s",
+                     VIEW_ARGS(view_first(doc_key(place->doc), 120)));
     place_drop(place);
     return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+enum hf_status chunks_look_mended(struct hf_client *client, struct view partition,
+                                  void (*look)(void *argument, const struct lease_table *table,
+                                               const struct evidence *evidence),
+                                  void *argument, struct hf_error *error)
+{
+    enum hf_status status = chunks_look(client, partition, look, argument, error);
+    if (status != HF_CORRUPT)
+        return status;
+    struct hf_error damage = *error;
+    if (chunks_tidy(client, partition, NULL, 0, error) != HF_OK) {
+        error_prefix(error, "%.120s; to replace it", damage.why);
+        return error->status;
+    }
+    return chunks_look(client, partition, look, argument, error);
+}
+
+bool chunks_are_barred(const struct lease_table *table, const struct evidence *evidence)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->scope_count == 0 &&
+            !chunks_lease_over(table, table->leases[i], evidence))
+            return true;
+    return false;
 }
 
 /* What a dead worker had counts as free once that can be proven: nobody else would ask for it. */

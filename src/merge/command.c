@@ -515,7 +515,7 @@ static enum hf_status judge_end(const struct process *process, const siginfo_t *
 }
 
 static enum hf_status judge(const struct process *process, enum outcome outcome,
-                            const siginfo_t *end, struct span time_limit,
+                            const siginfo_t *end, struct span time_limit, bool *ret_ended,
                             struct hf_error *error)
 {
     char limit[SPAN_TEXT_MAX];
@@ -525,6 +525,7 @@ static enum hf_status judge(const struct process *process, enum outcome outcome,
         return error_set(error, HF_CANCELLED, "stopped while '%.*s' ran", NAME_SHOWN,
                          process->name);
     case OUTCOME_OVERDUE:
+        *ret_ended = true;
         error_set(error, HF_TIMEOUT, "'%.*s' was not done within %s, and was killed",
                   NAME_SHOWN, process->name, span_text(time_limit, limit));
         add_last_words(process, error);
@@ -533,6 +534,7 @@ static enum hf_status judge(const struct process *process, enum outcome outcome,
     }
     if (read(process->failure, &reason, sizeof reason) == sizeof reason)
         return not_started(process, reason, error);
+    *ret_ended = end->si_pid != 0;
     return judge_end(process, end, error);
 }
 
@@ -603,8 +605,9 @@ static enum hf_status check_spans(const struct merge_command *command, struct hf
     return HF_OK;
 }
 
-enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
-                           const struct merge_progress *progress, struct hf_error *error)
+enum hf_status command_try(struct env *env, char **words, const struct merge_command *command,
+                           const struct merge_progress *progress, bool *ret_ended,
+                           struct hf_error *error)
 {
     struct plan plan = {
         .words = words, .parent = getpid(), .nothing = -1, .errors = -1, .failure = -1
@@ -613,6 +616,7 @@ enum hf_status command_run(struct env *env, char **words, const struct merge_com
         .env = env, .name = words[0], .life = -1, .errors = -1, .failure = -1
     };
     enum hf_status status = check_spans(command, error);
+    *ret_ended = false;
     if (status == HF_OK)
         status = find_program(&plan, error);
     if (status != HF_OK)
@@ -630,7 +634,7 @@ enum hf_status command_run(struct env *env, char **words, const struct merge_com
         siginfo_t end;
         enum outcome outcome = watch(&process, command->time_limit, progress);
         if (end_group(&process, &end))
-            status = judge(&process, outcome, &end, command->time_limit, error);
+            status = judge(&process, outcome, &end, command->time_limit, ret_ended, error);
         else
             status = error_set(error, HF_UNAVAILABLE,
                                "'%.*s' was killed, but does not end (process %ld)", NAME_SHOWN,
@@ -638,4 +642,11 @@ enum hf_status command_run(struct env *env, char **words, const struct merge_com
     }
     close_all(&plan, &process);
     return status;
+}
+
+enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
+                           const struct merge_progress *progress, struct hf_error *error)
+{
+    bool ended;
+    return command_try(env, words, command, progress, &ended, error);
 }

@@ -19,4 +19,10 @@ enum hf_status command_words(struct view line, const char *const *inputs, size_t
 enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
                            const struct merge_progress *progress, struct hf_error *error);
 
+/* The same; *ret_ended says whether the command was there and came to an end, its own or that of
+ * its time: what failed otherwise had nothing to do with what it read. */
+enum hf_status command_try(struct env *env, char **words, const struct merge_command *command,
+                           const struct merge_progress *progress, bool *ret_ended,
+                           struct hf_error *error);
+
 #endif

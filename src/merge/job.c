@@ -95,6 +95,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
                     output ? job->options->coding : MERGE_PLAIN, &job->budget, error);
     if (status == HF_OK) {
         ret_sink->intermediate = output && job->options->intermediate;
+        ret_sink->ahead = !ret_sink->intermediate || job->options->synced_later;
         job_tell_name(job, which, ret_sink->file.scratch);
     }
     return status;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- Names --------------------------------------------------------------------------- */
@@ -160,6 +161,18 @@ static enum hf_status merge_concat(struct job *job, const struct feed *feeds, si
     return status;
 }
 
+/* With less room than this a disk is full. */
+#define DISK_FULL_BYTES (1 * MIB)
+
+/* To be asked before anything that was written there is removed. */
+static bool is_disk_full(const char *path)
+{
+    struct statvfs info;
+    char folder[PATH_MAX];
+    return statvfs(folder_of(path, folder), &info) == 0 &&
+           (uint64_t)info.f_bavail * info.f_frsize < DISK_FULL_BYTES;
+}
+
 static enum hf_status run_command(struct job *job, const char *const *inputs, size_t count,
                                   struct new_file *file, struct hf_error *error)
 {
@@ -169,7 +182,9 @@ static enum hf_status run_command(struct job *job, const char *const *inputs, si
     enum hf_status status =
         command_words(command->line, inputs, count, file->scratch, &arena, &words, error);
     if (status == HF_OK)
-        status = command_run(job->env, words, command, &job->options->progress, error);
+        status = command_try(job->env, words, command, &job->options->progress,
+                             &job->result.command_ended, error);
+    job->result.disk_full = status != HF_OK && is_disk_full(job->output);
     arena_release(&arena);
     if (status != HF_OK)
         return status;

@@ -94,6 +94,7 @@ struct merge_options {
     /* The output is a step on the way to somewhere else: it is not synced, and its checksum is
      * told. */
     bool intermediate;
+    bool synced_later; /* of an intermediate one: somebody will sync it, so the disk is kept busy */
     struct merge_command command;
     struct merge_progress progress;
 };
@@ -126,6 +127,8 @@ struct merge_result {
     uint64_t bytes_spilled; /* written to scratch files on the way */
     size_t inputs_unsorted; /* that had to be sorted first */
     uint32_t crc32c;        /* of an intermediate output that is not a command's */
+    bool command_ended;     /* a command was started, and came to an end */
+    bool disk_full;         /* when a command failed there was hardly room for more output */
     size_t reason_count;    /* the first few rejected rows, in words: */
     char reasons[MERGE_REASONS_MAX][HF_WHY_MAX];
 };

@@ -38,7 +38,7 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
     sink->size += bytes.size;
     if (sink->intermediate)
         sink->crc32c = crc32c(sink->crc32c, bytes);
-    else if (sink->file.path && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
+    if (sink->ahead && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
         /* A hint: what it says is of no matter. */
         (void)sync_file_range(sink->file.fd, (off_t)sink->synced,
                               (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
@@ -82,6 +82,7 @@ enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
                            struct hf_error *error)
 {
     enum hf_status status = init(sink, budget, error);
+    sink->ahead = true;
     if (status == HF_OK)
         status = new_file_create(&sink->file, env, path, error);
     if (status == HF_OK && coding != MERGE_PLAIN)

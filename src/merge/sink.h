@@ -25,6 +25,7 @@ struct sink {
     uint64_t size;         /* of the file so far */
     uint64_t synced;       /* of that: on its way to the disk */
     bool intermediate;     /* never synced, but checksummed */
+    bool ahead;            /* the disk is kept busy, since the file is synced in the end */
     uint32_t crc32c;       /* of an intermediate file so far */
     struct hf_error error; /* the first thing that went wrong; nothing is written after it */
 };

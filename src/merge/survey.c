@@ -40,7 +40,12 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
         const struct row *row = &batch->rows[i];
         if (row->fault == ROW_NONE && source->cutter.time.asked)
             look_at_time(look, row->time);
-        look->survey->malformed += row->fault != ROW_NONE && row->fault != ROW_PIECE;
+        if (row->fault == ROW_NONE || row->fault == ROW_PIECE)
+            continue;
+        if (look->survey->malformed++ == 0) {
+            look->survey->malformed_first = batch->rows_before + i + 1;
+            look->survey->malformed_why = row_fault_text(row->fault);
+        }
     }
     return HF_OK;
 }
