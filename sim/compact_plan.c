@@ -36,8 +36,9 @@ struct compact_plan compact_plan_draw(const struct world *world)
     struct prng prng = world_stream(world, STREAM_WORKLOAD);
     struct compact_plan plan = { .settings = draw_settings(&prng) };
     plan.latest_wins = prng_below(&prng, 2) == 0;
-    if (plan.latest_wins)
-        plan.settings.time = VIEW("2");
+    plan.settings.time = VIEW("2");
+    if (!plan.latest_wins) /* all rows, in order of their time */
+        plan.settings.key = (struct view){ NULL, 0 };
     plan.apart = prng_below(&prng, 2) == 0;
     bool exact = prng_below(&prng, 2) == 0;
     plan.settings.skew_tolerance_ms = exact ? 1000 : 4000;

@@ -82,7 +82,7 @@ struct elect_judge {
     struct run *run;
     const struct elect_plan *plan;
     struct elect_body known, written;
-    struct etag version; /* of the document */
+    struct etag version;                    /* of the document */
     int64_t completed_us[ELECT_EVENTS_MAX]; /* by generation */
     struct elect_member members[ELECT_MEMBERS_MAX];
     size_t member_count;

@@ -148,7 +148,8 @@ static void test_takes_over(void **state)
     assert_int_equal(report.took_over, 1);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
-    assert_int_equal(audit.condemned, 1); /* its output; the one that we had named was not put */
+    assert_int_equal(audit.condemned,
+                     1); /* its output; the one that we had named was not put */
     assert_int_equal(audit.open_leases, 0);
     assert_int_equal(audit.orphans, 0);
     order_free(order);

@@ -1,5 +1,5 @@
 /* jobs_test.c: the document of the last jobs: what is noted is read, what is old or too much goes,
- * and nothing that stands there keeps anybody from noting more. */
+ * and nothing that stands there keeps anybody from noting more. And the names of chunks. */
 #include "shelf_kit.h"
 
 #include "alloc.h"
@@ -265,6 +265,53 @@ static void memory_may_fail(void **state)
     ground_close(&ground);
 }
 
+/* ---- Names ------------------------------------------------------------------------- */
+
+static void names_say_where_they_belong(void **state)
+{
+    (void)state;
+    struct hf_error error;
+    struct mono_time drawn;
+    char key[KEY_BYTES_MAX + 1], again[KEY_BYTES_MAX + 1];
+    struct compact_settings settings = some_settings();
+    struct mono_time before = env_now(env_real());
+    assert_status(HF_OK,
+                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, key, &drawn,
+                                 &error),
+                  &error);
+    assert_true(drawn.us >= before.us && drawn.us <= env_now(env_real()).us);
+    assert_memory_equal(key, "data/logs/L3/2025/11/", 21);
+    assert_int_equal(strlen(key), 21 + 32 + 4);
+    assert_string_equal(key + 21 + 32, ".usv");
+    assert_true(view_equal(layout_home(view_of(key)), VIEW("logs")));
+    assert_status(HF_OK,
+                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, again,
+                                 &drawn, &error),
+                  &error);
+    assert_string_not_equal(key, again);
+    settings.format = MERGE_NDJSON;
+    settings.coding = MERGE_ZSTD;
+    assert_status(HF_OK,
+                  chunk_key_draw(env_real(), VIEW("default"), 0, -1, &settings, key, &drawn,
+                                 &error),
+                  &error);
+    assert_memory_equal(key, "data/default/L0/1969/12/", 24);
+    assert_string_equal(key + 24 + 32, ".ndjson.zst");
+    assert_status(HF_OK,
+                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MAX, &settings, key,
+                                 &drawn, &error),
+                  &error);
+    assert_memory_equal(key, "data/default/L0/9999/12/", 24);
+    assert_status(HF_OK,
+                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MIN, &settings, key,
+                                 &drawn, &error),
+                  &error);
+    assert_memory_equal(key, "data/default/L0/0001/01/", 24);
+    assert_status(HF_INVALID,
+                  chunk_key_draw(env_real(), VIEW("a/b"), 0, 0, &settings, key, &drawn, &error),
+                  &error);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +326,8 @@ int main(void)
         IT("a document of a later version is left alone", a_later_version_is_left_alone),
         IT("texts that are too long are cut", long_texts_are_cut),
         IT("each allocation may fail", memory_may_fail),
+        IT("names of chunks say where they belong, and are never the same",
+           names_say_where_they_belong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

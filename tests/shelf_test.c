@@ -695,52 +695,7 @@ static void a_cold_walk_finds_all(void **state)
     ground_close(&ground);
 }
 
-/* ---- Names and pausing --------------------------------------------------------------- */
-
-static void names_say_where_they_belong(void **state)
-{
-    (void)state;
-    struct hf_error error;
-    struct mono_time drawn;
-    char key[KEY_BYTES_MAX + 1], again[KEY_BYTES_MAX + 1];
-    struct compact_settings settings = some_settings();
-    struct mono_time before = env_now(env_real());
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, key, &drawn,
-                                 &error),
-                  &error);
-    assert_true(drawn.us >= before.us && drawn.us <= env_now(env_real()).us);
-    assert_memory_equal(key, "data/logs/L3/2025/11/", 21);
-    assert_int_equal(strlen(key), 21 + 32 + 4);
-    assert_string_equal(key + 21 + 32, ".usv");
-    assert_true(view_equal(layout_home(view_of(key)), VIEW("logs")));
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, again,
-                                 &drawn, &error),
-                  &error);
-    assert_string_not_equal(key, again);
-    settings.format = MERGE_NDJSON;
-    settings.coding = MERGE_ZSTD;
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, -1, &settings, key, &drawn,
-                                 &error),
-                  &error);
-    assert_memory_equal(key, "data/default/L0/1969/12/", 24);
-    assert_string_equal(key + 24 + 32, ".ndjson.zst");
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MAX, &settings, key,
-                                 &drawn, &error),
-                  &error);
-    assert_memory_equal(key, "data/default/L0/9999/12/", 24);
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MIN, &settings, key,
-                                 &drawn, &error),
-                  &error);
-    assert_memory_equal(key, "data/default/L0/0001/01/", 24);
-    assert_status(HF_INVALID,
-                  chunk_key_draw(env_real(), VIEW("a/b"), 0, 0, &settings, key, &drawn, &error),
-                  &error);
-}
+/* ---- Pausing ------------------------------------------------------------------------- */
 
 static void pausing_is_seen_by_all(void **state)
 {
@@ -799,8 +754,6 @@ static const struct CMUnitTest rows[] = {
     IT("a split that runs out of memory leaves everything where it was",
        a_split_without_memory_leaves_all),
     IT("a cold walk finds all", a_cold_walk_finds_all),
-    IT("names of chunks say where they belong, and are never the same",
-       names_say_where_they_belong),
     IT("a pause is seen by all, until it is taken back", pausing_is_seen_by_all),
 };
 #define ROWS (sizeof rows / sizeof rows[0])

@@ -235,6 +235,7 @@ static void test_retires(void **state)
     struct compact_settings settings = bench_settings();
     (void)state;
     settings.retention_ms = 1000;
+    settings.time = VIEW("2");
     settings.grace_ms = 3600000;
     bench_open(&bench, 1, &settings);
     bench_add(&bench, 3);

@@ -210,8 +210,8 @@ uint64_t catalog_pressure(const struct catalog *catalog);
 /* Whether nothing may be planned: there are too many dead. */
 bool catalog_is_clogged(const struct catalog *catalog);
 
-/* The hash of the settings and of all live entries as they stand, in order: by it a split knows that nothing changed
- * since its children were made. */
+/* The hash of the settings and of all live entries as they stand, in order: by it a split knows
+ * that nothing changed since its children were made. */
 uint64_t catalog_live_hash(const struct catalog *catalog);
 
 /* ---- Transitions --------------------------------------------------------------------- */

@@ -60,8 +60,8 @@ struct forge {
 };
 
 /* The real one: `scratch` is a folder on a local disk; files there are nameless or are
- * removed, and what a killed worker left (names that start with "holdfast-scratch-") is removed by the
- * next once nobody has it locked. Every source is checked against size and CRC32C as it is
+ * removed, and what a killed worker left (names that start with "holdfast-scratch-") is removed
+ * by the next once nobody has it locked. Every source is checked against size and CRC32C as it is
  * fetched, one read again when that fails before it is blamed; the output's CRC32C is computed
  * from what was put. For a command the sources are checked again afterwards. `threads` of one
  * merge. */

@@ -442,7 +442,10 @@ static void learn_what_happened(struct ingest *ingest, struct slot *slot,
                                 const struct refusal *refusal)
 {
     struct hf_error unanswered, why = refusal->why;
-    bool answered = condemn_chosen(ingest, slot, &unanswered) == HF_OK;
+    int64_t age_us = mono_since(env_now(ingest->shelf->env), ingest->chosen[0]->drawn).us;
+    /* A name that was live, merged and dropped since is unknown again: after D nobody can tell. */
+    bool answered = condemn_chosen(ingest, slot, &unanswered) == HF_OK &&
+                    age_us < ingest->settings.late_bound_ms * 1000;
     if (!answered && refusal->maybe)
         why.status = HF_UNSURE;
     else if (why.status == HF_UNSURE || refusal->again)

@@ -246,9 +246,9 @@ static enum hf_status condemn_output(struct job *job, enum blame blame, struct v
     return slot_apply(job->order->slot, &op, (struct mono_time){ 0 });
 }
 
-/* Ends the lease of a job that came to nothing. We condemn the output ourselves before: if our lease
- * was taken for that of a dead worker meanwhile, whoever settles it would blame the group. The
- * note says the same, for one who does it in our place. Where nothing was put, and nobody is to
+/* Ends the lease of a job that came to nothing. We condemn the output ourselves before: if our
+ * lease was taken for that of a dead worker meanwhile, whoever settles it would blame the group.
+ * The note says the same, for one who does it in our place. Where nothing was put, and nobody is to
  * blame, there is nothing to condemn: a worker that fails again and again leaves nothing. */
 static void give_up(struct job *job, enum blame blame, struct view culprit)
 {

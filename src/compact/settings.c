@@ -287,6 +287,10 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
     bool numbered = settings->format == MERGE_USV || settings->headless;
     if (status == HF_OK && settings->command.size > 0)
         status = check_command(settings->command, error);
+    if (status == HF_OK && settings->retention_ms > 0 && settings->time.size == 0)
+        status =
+            error_set(error, HF_INVALID,
+                      "retention goes by the times of records: name the field of the time");
     if (status == HF_OK && numbered)
         status = check_field("key", settings->key, error);
     if (status == HF_OK && numbered)

@@ -353,17 +353,25 @@ static enum hf_status apply_create(struct doc_op *op, void *argument,
     return status;
 }
 
+#define LIST_TRIES_MAX 5
+#define LIST_WAIT      SPAN_MS(100)
+
 /* A new catalog would not know chunks that are there, and fsck would take them for nobody's. */
 static enum hf_status look_for_chunks(struct shelf *shelf, bool *ret_found,
                                       struct hf_error *error)
 {
     char prefix[sizeof LAYOUT_DATA_FOLDER + PARTITION_BYTES_MAX + 1];
     snprintf(prefix, sizeof prefix, LAYOUT_DATA_FOLDER "%s/", shelf->partition);
-    struct list_call list = { .prefix = view_of(prefix), .max = 1 };
-    enum hf_status status = store_list(shelf->store, &list);
-    *ret_found = status == HF_OK && list.count > 0;
-    *error = list.error;
-    list_release(&list);
+    enum hf_status status = HF_UNAVAILABLE;
+    for (int i = 0; i < LIST_TRIES_MAX && status == HF_UNAVAILABLE; i++) {
+        struct list_call list = { .prefix = view_of(prefix), .max = 1 };
+        if (i > 0)
+            env_sleep(shelf->env, env_jitter(shelf->env, LIST_WAIT));
+        status = store_list(shelf->store, &list);
+        *ret_found = status == HF_OK && list.count > 0;
+        *error = list.error;
+        list_release(&list);
+    }
     return status;
 }
 

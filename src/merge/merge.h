@@ -94,7 +94,8 @@ struct merge_options {
     /* The output is a step on the way to somewhere else: it is not synced, and its checksum is
      * told. */
     bool intermediate;
-    bool synced_later; /* of an intermediate one: somebody will sync it, so the disk is kept busy */
+    bool
+        synced_later; /* of an intermediate one: somebody will sync it, so the disk is kept busy */
     struct merge_command command;
     struct merge_progress progress;
 };

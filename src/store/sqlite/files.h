@@ -43,8 +43,8 @@ void large_folder_close(struct large_folder *folder);
 /* Makes names that were given to new files durable. */
 enum hf_status large_folder_sync(const struct large_folder *folder, struct hf_error *error);
 
-/* A new, empty, locked file; or, with `given` not -1 and where that can be, that file itself under a
- * new name: then *ret_is_given. */
+/* A new, empty, locked file; or, with `given` not -1 and where that can be, that file itself under
+ * a new name: then *ret_is_given. */
 enum hf_status large_file_new(const struct large_folder *folder, int given,
                               struct large_file *ret_file, bool *ret_is_given,
                               struct hf_error *error);
