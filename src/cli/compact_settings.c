@@ -150,13 +150,6 @@ struct setting {
     bool failed;     /* out of memory */
 };
 
-static struct view keep_text(struct setting *setting, struct view text)
-{
-    struct view copy = arena_copy(&setting->desk->cli->arena, text);
-    setting->failed = setting->failed || !copy.data;
-    return copy;
-}
-
 static enum hf_status look_at_catalog(void *argument, struct slot *slot,
                                       const struct catalog *catalog,
                                       const struct evidence *evidence)
@@ -170,9 +163,7 @@ static enum hf_status look_at_catalog(void *argument, struct slot *slot,
         return HF_OK;
     setting->read = true;
     setting->settings = catalog->settings;
-    setting->settings.key = keep_text(setting, catalog->settings.key);
-    setting->settings.time = keep_text(setting, catalog->settings.time);
-    setting->settings.command = keep_text(setting, catalog->settings.command);
+    setting->failed = !compact_settings_keep(&setting->settings, &setting->desk->cli->arena);
     return HF_OK;
 }
 

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define HOUR_MS INT64_C(3600000)
-
 /* What a part takes in the document besides its entries or keys. */
 #define GRAVE_OVERHEAD   128
 #define REMOVAL_OVERHEAD 96
@@ -417,7 +415,7 @@ const struct chunk *catalog_find(const struct catalog *catalog, struct view key)
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms)
 {
     /* The partition is part of it: else a child would send all it has to one of its own. */
-    int64_t hour = min_ms / HOUR_MS - (min_ms % HOUR_MS < 0);
+    int64_t hour = hour_of_ms(min_ms);
     unsigned char number[8];
     for (size_t i = 0; i < sizeof number; i++)
         number[i] = (unsigned char)((uint64_t)hour >> (8 * i));

@@ -193,6 +193,13 @@ enum chunk_state {
     CHUNK_MOVED, /* to a child */
 };
 
+/* The hour that a moment, in milliseconds since 1970, is in. */
+static inline int64_t hour_of_ms(int64_t ms)
+{
+    const int64_t hour_ms = INT64_C(3600000);
+    return ms / hour_ms - (ms % hour_ms < 0);
+}
+
 const char *chunk_state_name(enum chunk_state state);
 enum chunk_state catalog_state(const struct catalog *catalog, struct view key);
 

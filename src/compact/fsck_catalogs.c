@@ -108,9 +108,8 @@ static bool copy_head(struct fsck *fsck, struct fsck_catalog *ours,
     ours->parent = theirs->parent;
     ours->settings = theirs->settings;
     ours->child_count = theirs->child_count;
-    bool copied = copy_text(fsck, &ours->parent) && copy_text(fsck, &ours->settings.key) &&
-                  copy_text(fsck, &ours->settings.time) &&
-                  copy_text(fsck, &ours->settings.command);
+    bool copied =
+        copy_text(fsck, &ours->parent) && compact_settings_keep(&ours->settings, &fsck->arena);
     for (size_t i = 0; i < theirs->child_count && copied; i++) {
         ours->children[i] = theirs->children[i];
         copied = copy_text(fsck, &ours->children[i]);

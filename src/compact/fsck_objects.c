@@ -260,11 +260,11 @@ static enum hf_status note_object(struct fsck *fsck, const struct list_entry *en
                                   struct hf_error *error)
 {
     struct fsck_name *name = fsck_name(fsck, entry->key);
-    const struct fsck_name *end = fsck->names + fsck->name_count;
+    const struct fsck_name *end = name ? fsck->names + fsck->name_count : NULL;
     if (!is_ours(fsck, entry->key))
         return HF_OK;
     fsck->report->objects++;
-    for (struct fsck_name *each = name; each && each < end; each++) {
+    for (struct fsck_name *each = name; each != end; each++) {
         if (!view_equal(each->key, entry->key))
             break;
         each->seen = true;

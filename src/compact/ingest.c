@@ -609,15 +609,6 @@ struct settings_look {
     bool failed;
 };
 
-static struct view keep_text(struct settings_look *look, struct view text)
-{
-    if (text.size == 0)
-        return VIEW("");
-    struct view kept = arena_copy(&look->ingest->arena, text);
-    look->failed = look->failed || !kept.data;
-    return kept;
-}
-
 static void look_at_settings(void *argument, const struct catalog *catalog,
                              const struct evidence *evidence)
 {
@@ -625,9 +616,7 @@ static void look_at_settings(void *argument, const struct catalog *catalog,
     struct compact_settings *settings = &look->ingest->settings;
     (void)evidence;
     *settings = catalog->settings;
-    settings->key = keep_text(look, settings->key);
-    settings->time = keep_text(look, settings->time);
-    settings->command = keep_text(look, settings->command);
+    look->failed = !compact_settings_keep(settings, &look->ingest->arena);
 }
 
 static enum hf_status read_settings(struct ingest *ingest, struct hf_error *error)

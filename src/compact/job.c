@@ -95,14 +95,6 @@ struct glance {
     bool no_memory;
 };
 
-static bool copy_view(struct arena *arena, struct view *view)
-{
-    if (!view->data)
-        return true;
-    *view = arena_copy(arena, *view);
-    return view->data != NULL;
-}
-
 /* A source that was tried in vain since the plan was made belongs to another, smaller group: else
  * what kills its workers would take all of this one with it. */
 static bool none_was_tried_since(const struct order *order, const struct catalog *catalog)
@@ -122,9 +114,7 @@ static void glance(void *argument, const struct catalog *catalog,
     struct job *job = seen->job;
     (void)evidence;
     job->settings = catalog->settings;
-    seen->no_memory = !copy_view(&job->arena, &job->settings.key) ||
-                      !copy_view(&job->arena, &job->settings.time) ||
-                      !copy_view(&job->arena, &job->settings.command);
+    seen->no_memory = !compact_settings_keep(&job->settings, &job->arena);
     seen->holds = none_was_tried_since(job->order, catalog) &&
                   plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
                                    job->order->forced);

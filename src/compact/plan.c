@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#define HOUR_MS (INT64_C(3600) * 1000)
-
 /* No output has a higher level. */
 #define LEVEL_MAX (CASCADE_LEVELS_MAX - 1)
 
@@ -45,12 +43,6 @@ struct planner {
 
 /* ---- Time ---------------------------------------------------------------------------- */
 
-static int64_t hour_of(int64_t ms)
-{
-    int64_t hour = ms / HOUR_MS;
-    return ms % HOUR_MS < 0 ? hour - 1 : hour;
-}
-
 /* Of two stamps the later one. Those of two clocks cannot be compared: then the one whose chunk
  * came later. */
 static struct stamp later(struct stamp earlier_chunk, struct stamp later_chunk)
@@ -68,7 +60,7 @@ static struct stamp sooner(struct stamp one, struct stamp other)
 static void find_horizons(struct planner *planner)
 {
     for (size_t i = 0; i < planner->catalog->live_count; i++) {
-        int64_t hour = hour_of(planner->catalog->live[i].max_ms);
+        int64_t hour = hour_of_ms(planner->catalog->live[i].max_ms);
         size_t count = planner->horizon_count;
         if (count == 0 || hour > planner->horizons[count - 1].hour)
             planner->horizons[planner->horizon_count++] = (struct horizon){ hour, i };
@@ -156,7 +148,7 @@ static void add_candidate(struct planner *planner, size_t at)
         .chunk = chunk,
         .class = by_level ? chunk->level : 0,
         .home = hash_xxh3(layout_home(chunk->key)),
-        .hour = by_level && chunk->level == 0 ? hour_of(chunk->min_ms) : 0,
+        .hour = by_level && chunk->level == 0 ? hour_of_ms(chunk->min_ms) : 0,
         .at = at,
         .ripe = chunk->since,
     };

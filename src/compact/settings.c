@@ -140,6 +140,18 @@ bool compact_settings_knows(struct view name)
     return find_number(name) != NULL;
 }
 
+bool compact_settings_keep(struct compact_settings *settings, struct arena *arena)
+{
+    struct view *texts[] = { &settings->key, &settings->time, &settings->command };
+    bool kept = true;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && kept; i++) {
+        if (texts[i]->size > 0)
+            *texts[i] = arena_copy(arena, *texts[i]);
+        kept = texts[i]->size == 0 || texts[i]->data;
+    }
+    return kept;
+}
+
 void compact_settings_hash(const struct compact_settings *settings, struct hash_stream *stream)
 {
     const struct view texts[] = { view_of(merge_format_name(settings->format)),

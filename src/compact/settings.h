@@ -3,6 +3,7 @@
 #ifndef COMPACT_SETTINGS_H
 #define COMPACT_SETTINGS_H
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -56,6 +57,10 @@ bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
 /* Whether a member of this name is one of ours; and whether two are the same. */
 bool compact_settings_knows(struct view name);
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b);
+
+/* Copies the texts into the arena, so that the settings outlive what they were read from. False
+ * without memory. */
+bool compact_settings_keep(struct compact_settings *settings, struct arena *arena);
 
 /* The same settings, the same hash; within one process. */
 struct hash_stream;

@@ -31,13 +31,6 @@ struct brood {
 
 /* ---- Making the children ------------------------------------------------------------- */
 
-#define MS_PER_HOUR INT64_C(3600000)
-
-static int64_t hour_of(const struct chunk *chunk)
-{
-    return chunk->min_ms / MS_PER_HOUR - (chunk->min_ms % MS_PER_HOUR < 0);
-}
-
 /* By hour, so that what is merged together stays together, unless one hour has more than half of
  * the entries: then that one would be full again at once. Whether any hour has so many takes one
  * candidate: what remains when different ones are struck off in pairs. */
@@ -46,13 +39,13 @@ static enum split_by choose_split(const struct catalog *catalog)
     int64_t candidate = 0;
     size_t lead = 0, count = 0;
     for (size_t i = 0; i < catalog->live_count; i++) {
-        int64_t hour = hour_of(&catalog->live[i]);
+        int64_t hour = hour_of_ms(catalog->live[i].min_ms);
         if (lead == 0)
             candidate = hour;
         lead = hour == candidate ? lead + 1 : lead - 1;
     }
     for (size_t i = 0; i < catalog->live_count; i++)
-        count += hour_of(&catalog->live[i]) == candidate;
+        count += hour_of_ms(catalog->live[i].min_ms) == candidate;
     return count > catalog->live_count / 2 ? SPLIT_BY_KEY : SPLIT_BY_HOUR;
 }
 
