@@ -20,7 +20,8 @@
 
 /* ---- What transitions share ---------------------------------------------------------- */
 
-bool chunk_was_live(enum chunk_state state)
+/* Whether a key of this state was live once: what was asked of it has happened. */
+static bool chunk_was_live(enum chunk_state state)
 {
     return state == CHUNK_LIVE || state == CHUNK_TOMBSTONE || state == CHUNK_RETIRED ||
            state == CHUNK_MOVED;

@@ -172,9 +172,6 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
 enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
                                  const struct evidence *evidence);
 
-/* Whether a key of this state was live once: what was asked of it has happened. */
-bool chunk_was_live(enum chunk_state state);
-
 /* EXPIRED when a name was drawn too long ago to come into a catalog. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
                                 const struct evidence *evidence);

@@ -107,11 +107,6 @@ static void make_children(void *argument, const struct catalog *parent,
 
 /* ---- Writing them -------------------------------------------------------------------- */
 
-static bool is_settled(enum hf_status status)
-{
-    return status != HF_UNSURE && status != HF_UNAVAILABLE && status != HF_TIMEOUT;
-}
-
 /* A put was refused: by an earlier try of our own that landed, since nobody else draws these names,
  * or since a write was under way, which may have come to nothing. */
 static enum hf_status look_for_child(struct store *store, const struct put_call *put,
@@ -166,7 +161,7 @@ static enum hf_status first_failure(const struct put_call *puts, const bool *the
 static bool worth_another_round(const struct put_call *puts, const bool *there)
 {
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
-        if (!there[i] && is_settled(puts[i].error.status))
+        if (!there[i] && request_settled(puts[i].error.status))
             return false;
     return true;
 }

@@ -265,10 +265,9 @@ static void fault_get_file(struct store *store, struct get_call *call, int fd,
 static void fault_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
     struct fault_store *fault = fault_of(store);
-    if (!fault->inner->ops->lend_file)
-        error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
-    else if (passes(meet_fate(fault, /* is_write */ false), &call->error))
-        fault->inner->ops->lend_file(fault->inner, call, ret_fd);
+    if (!fault->inner->ops->lend_file ||
+        passes(meet_fate(fault, /* is_write */ false), &call->error))
+        store_lend_file(fault->inner, call, ret_fd);
 }
 
 /* A stream that is lost is not late: its file belongs to the caller. */

@@ -148,12 +148,7 @@ static void observed_lend_file(struct store *store, struct get_call *call, int *
 {
     struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    if (!observed->inner->ops->lend_file) {
-        error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
-        return;
-    }
-    observed->inner->ops->lend_file(observed->inner, call, ret_fd);
-    if (call->error.status == HF_UNSUPPORTED)
+    if (store_lend_file(observed->inner, call, ret_fd) == HF_UNSUPPORTED)
         return;
     struct observation seen = observation_of_get(call);
     seen.kind = CALL_GET_FILE;

@@ -221,24 +221,31 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
     reader_give_back(sqlite, &reader);
 }
 
-/* Where the bytes go, `found` says: into memory, since small, or a file to copy from. */
-static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
-                            const struct progress *progress)
+/* Finds an object that is to be a file: *ret_fd, or -1 and the bytes in `small`, since they are
+ * few. */
+static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *call,
+                                struct buffer *small, int *ret_fd, uint64_t *ret_length)
 {
-    struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection reader;
     struct mono_time deadline = deadline_of(sqlite, call->deadline);
     if (is_forked(sqlite, &call->error) ||
         reader_take(sqlite, deadline, &reader, &call->error) != HF_OK)
-        return;
-    struct buffer small = BUFFER_INIT(SQLITE_INLINE_MAX);
+        return call->error.status;
     struct buffer *asked = call->body;
-    int from;
-    uint64_t length;
-    call->body = &small;
-    enum hf_status status = find(sqlite, &reader, call, &from, &length);
+    call->body = small;
+    enum hf_status status = find(sqlite, &reader, call, ret_fd, ret_length);
     call->body = asked;
     reader_give_back(sqlite, &reader);
+    return status;
+}
+
+static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
+                            const struct progress *progress)
+{
+    struct buffer small = BUFFER_INIT(SQLITE_INLINE_MAX);
+    int from = -1;
+    uint64_t length = 0;
+    enum hf_status status = find_file(sqlite_of(store), call, &small, &from, &length);
     if (status == HF_OK && from >= 0) {
         if (check_size(call, from) == HF_OK)
             file_copy(from, call->offset, length, fd, progress, &call->error);
@@ -253,20 +260,10 @@ static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
 /* Small objects are rows, and no files. */
 static void sqlite_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
-    struct sqlite_store *sqlite = sqlite_of(store);
-    struct sqlite_connection reader;
-    struct mono_time deadline = deadline_of(sqlite, call->deadline);
-    if (is_forked(sqlite, &call->error) ||
-        reader_take(sqlite, deadline, &reader, &call->error) != HF_OK)
-        return;
     struct buffer small = BUFFER_INIT(SQLITE_INLINE_MAX);
-    struct buffer *asked = call->body;
-    uint64_t length;
-    int fd;
-    call->body = &small;
-    enum hf_status status = find(sqlite, &reader, call, &fd, &length);
-    call->body = asked;
-    reader_give_back(sqlite, &reader);
+    int fd = -1;
+    uint64_t length = 0;
+    enum hf_status status = find_file(sqlite_of(store), call, &small, &fd, &length);
     buffer_release(&small);
     if (status == HF_OK && fd < 0)
         error_set(&call->error, HF_UNSUPPORTED, "the object is too small to be a file");
