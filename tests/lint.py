@@ -62,6 +62,7 @@ HEADERS = {
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
     "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
     "compact": FILE_HEADERS,
+    "index": FILE_HEADERS,
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",
@@ -103,7 +104,7 @@ BANNED = [
      "open open64 openat creat fopen fdopen freopen unlink unlinkat rename renameat renameat2 "
      "link linkat symlink symlinkat remove mkdir mkdirat rmdir truncate ftruncate fsync "
      "fdatasync syncfs sync opendir fdopendir mkstemp mkostemp mkdtemp",
-     {"store", "cli", "sim", "merge", "compact"}, True),
+     {"store", "cli", "sim", "merge", "compact", "index"}, True),
     ("starts a process", "fork vfork system popen posix_spawn posix_spawnp execv execve execvp "
      "execvpe execl execlp execle", {"cli", "merge", "sim"}, True),
     ("opens a socket", "socket connect bind listen accept accept4 getaddrinfo",

@@ -66,4 +66,19 @@ struct view layout_home(struct view chunk_key);
 bool layout_partition_key(struct view partition, const char *leaf,
                           char ret_key[KEY_BYTES_MAX + 1]);
 
+/* An index: LAYOUT_INDEX_FOLDER <name>/ and below it index.json, inbox/<xx>/..., shards/<xx>.usv,
+ * shards/<xx>.lock, aside/<id>.usv and .json, manifest.json. */
+#define LAYOUT_INDEX_FOLDER "indexes/"
+#define LAYOUT_INDEX        "index.json"
+#define LAYOUT_MANIFEST     "manifest.json"
+#define LAYOUT_INBOX_FOLDER "inbox/"
+#define LAYOUT_SHARD_FOLDER "shards/"
+#define LAYOUT_SHARD        ".usv"
+#define LAYOUT_SHARD_LOCK   ".lock"
+#define LAYOUT_ASIDE_FOLDER "aside/"
+
+/* The name of an index: as that of a partition. */
+#define INDEX_NAME_MAX 64
+bool layout_index_valid(struct view name);
+
 #endif

@@ -129,7 +129,24 @@
     ROW(DELETING_STAYS_FOR_D, "compact", "drops a name as soon as its object is deleted")      \
     ROW(DELETE_ONCE_MORE, "compact", "drops a name at D without deleting once more")           \
     ROW(SETTLE_BEFORE_FORGET, "compact", "forgets a lease before its output is condemned")     \
-    ROW(CHECKSUM_ON_READ, "compact", "merges what it read as it is")
+    ROW(CHECKSUM_ON_READ, "compact", "merges what it read as it is")                           \
+    /* Inbox to shards. */                                                                     \
+    ROW(ENTRIES_HAVE_A_NONCE, "index", "names an entry after its key and time alone")          \
+    ROW(INBOX_BEFORE_SHARD, "index", "reads the shard, then the inbox")                        \
+    ROW(VANISHED_IS_IN_THE_SHARD, "index", "does not open the shard anew for what is gone")    \
+    ROW(CLEAR_AFTER_THE_SWAP, "index", "clears entries away, then puts the shard")             \
+    ROW(UNSURE_CLEARS_NOTHING, "index", "takes a shard's put without an answer for done")      \
+    ROW(CONFLICT_CLEARS_NOTHING, "index", "clears entries though another wrote the shard")     \
+    ROW(SHARDS_ARE_SWAPPED, "index", "puts a shard without a condition")                       \
+    ROW(FIRST_SHARD_IF_ABSENT, "index", "puts the first version of a shard unconditionally")   \
+    ROW(STALE_COMPILERS_ARE_FENCED, "index", "writes a shard that a later token has written")  \
+    ROW(CLEAR_BY_ETAG, "index", "deletes another program's entry by its name")                 \
+    ROW(MARK_BY_ETAG, "index", "puts a marker over whatever stands there")                     \
+    ROW(MARKERS_SAY_NOTHING, "index", "sets markers aside as entries that cannot be read")     \
+    ROW(LATEST_WINS, "index", "of two records the one that was read last wins")                \
+    ROW(TIES_BY_BYTES, "index", "of two records of one time the one that was there stays")     \
+    ROW(ASIDE_BEFORE_CLEAR, "index", "clears what cannot be read without a copy")              \
+    ROW(SCHEMA_READ_AFTER_ENTRY, "index", "sets aside what a later schema would take")
 
 #define RULE_ENUM_(name, workload, broken) RULE_##name,
 enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };
