@@ -59,6 +59,7 @@
  *     inode:7                   an inode; range:7:0-4096 some of its bytes, 0- to the end
  *     chunk:data/x.usv          an object that is to be merged
  *     pin:data/x.usv            an object that is being read: stands in nobody's way
+ *     shard:domains/a3          a shard of an index, to be written; for 5 minutes at a time
  *
  * NO ANSWER. When a store does not answer, nobody knows whether a write happened. Such a call
  * says UNSURE, never "failed": the lock may be ours in the store's eyes. The client goes on

@@ -23,3 +23,12 @@ int64_t belief_left_ms(struct world *world, struct hf_lock *lock)
     *lock = before;
     return left_ms;
 }
+
+void belief_each(struct world *world, struct hf_client *client,
+                 void (*tell)(void *argument, struct view table, uint64_t token),
+                 void *argument)
+{
+    for (struct hf_lock *lock = client->keeper.first; lock; lock = lock->next)
+        if (belief_of(world, lock) == HF_OK)
+            tell(argument, doc_key(lock->place->doc), lock->token);
+}

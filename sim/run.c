@@ -7,8 +7,17 @@
 #include <stdlib.h>
 
 const struct workload *const workloads[] = {
-    &workload_counter, &workload_race,   &workload_doc,   &workload_locks,   &workload_ranges,
-    &workload_epochs,  &workload_fenced, &workload_elect, &workload_compact, NULL,
+    &workload_counter,
+    &workload_race,
+    &workload_doc,
+    &workload_locks,
+    &workload_ranges,
+    &workload_epochs,
+    &workload_fenced,
+    &workload_elect,
+    &workload_compact,
+    &workload_index,
+    NULL,
 };
 
 const struct workload *workload_find(struct view name)

@@ -69,6 +69,7 @@ extern const struct workload workload_counter;
 extern const struct workload workload_doc;
 extern const struct workload workload_elect;
 extern const struct workload workload_epochs;
+extern const struct workload workload_index;
 extern const struct workload workload_locks;
 extern const struct workload workload_race;
 extern const struct workload workload_fenced;

@@ -755,11 +755,21 @@ def make_chunks(s):
         s.env[name] = [row["key"] for row in rows if row["state"] == state][0]
 
 
+def make_index(s):
+    """An index with a record in a shard and one in the inbox."""
+    s.run("index", "create", "-q", "domains", "--fields", "domain,owner,updated_at", "--key",
+          "domain", "--time", "updated_at")
+    s.run("index", "put", "-q", "domains", "domain=example.com", "owner=ada")
+    s.run("index", "compile", "-q", "domains")
+    s.run("index", "put", "-q", "domains", "domain=example.org", "owner=joe")
+
+
 EXAMPLE_FILES = {
     "report.csv": b"day,visits\nmonday,17\n",
     "older.csv": b"day,visits\nfriday,12\nsunday,9\n",
     "events-1.ndjson": b'{"id":"a","updated":"2026-02-06T10:00:00Z"}\n',
     "events-2.ndjson": b'{"id":"a","updated":"2026-02-06T12:00:00+01:00"}\n',
+    "domains.csv": b"domain,owner,updated_at\nexample.net,eve,2026-02-06T10:00:00Z\n",
     "part-1.usv": b"a\x1fx\x1f1770000000\n",
     "part-2.usv": b"b\x1fy\x1f1770000001\na\x1fz\x1f1770000002\n",
 }
@@ -777,6 +787,8 @@ def _(s):
             fresh.write(file, data)
         if name.startswith("compact "):
             make_chunks(fresh)
+        if name.startswith("index "):
+            make_index(fresh)
         for example in examples:
             for file, data in EXAMPLE_FILES.items():
                 fresh.write(file, data)

@@ -120,12 +120,14 @@ static void every_move_survives_a_lack_of_memory(void **state)
 static long fail_each_allocation_of_reading(struct view text,
                                             const struct lease_table *previous)
 {
+    bool of_shard = previous && previous->of_shard;
     for (long n = 0;; n++) {
         struct lease_table *table = NULL;
         struct hf_error error;
         alloc_fail_after(n);
         enum hf_status status =
-            table_decode(text, (struct mono_time){ 1 }, previous, &table, &error);
+            (of_shard ? table_decode_of_shard : table_decode)(text, (struct mono_time){ 1 },
+                                                              previous, &table, &error);
         bool failed = alloc_stop();
         /* Never CORRUPT: that would put a good table aside. */
         assert_int_equal(status, failed ? HF_UNAVAILABLE : HF_OK);
@@ -163,6 +165,22 @@ static void reading_survives_a_lack_of_memory(void **state)
     table_free(same);
     table_free(other);
     buffer_release(&text);
+}
+
+static void reading_a_lock_of_another_program_survives_it_too(void **state)
+{
+    (void)state;
+    struct lease_table *previous = kit_table();
+    previous->of_shard = true;
+    long with_escape = fail_each_allocation_of_reading(
+        VIEW("{\"worker_id\":\"\\u00e4\",\"created_at\":0,\"expires_at\":5,\"x\":1}"),
+        previous);
+    long ours = fail_each_allocation_of_reading(
+        VIEW("{\"format\":\"holdfast.leases/1\",\"next_token\":1,\"worker_id\":\"\\u00e4\","
+             "\"leases\":{}}"),
+        previous);
+    assert_true(with_escape > 5 && ours > 1);
+    table_free(previous);
 }
 
 static void writing_survives_a_lack_of_memory(void **state)
@@ -208,6 +226,8 @@ int main(void)
         IT("every move survives every lack of memory, and works when tried again",
            every_move_survives_a_lack_of_memory),
         IT("reading without memory is never called corrupt", reading_survives_a_lack_of_memory),
+        IT("nor is a lock of another program",
+           reading_a_lock_of_another_program_survives_it_too),
         IT("writing without memory, or past a bound, says so",
            writing_survives_a_lack_of_memory),
         IT("a table that cannot be made says so", a_new_table_survives_a_lack_of_memory),

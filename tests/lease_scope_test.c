@@ -58,6 +58,9 @@ static void every_form_is_read(void **state)
         { "chunk:Data/With Blank:and-colon", SCOPE_CHUNK, "Data/With Blank:and-colon", 0, 0,
           0 },
         { "pin:data/x.usv", SCOPE_PIN, "data/x.usv", 0, 0, 0 },
+        { "shard:domains/a3", SCOPE_SHARD, "domains/a3", 0, 0, 0 },
+        { "shard:x.y_z-1/0", SCOPE_SHARD, "x.y_z-1/0", 0, 0, 0 },
+        { "shard:shards/09af", SCOPE_SHARD, "shards/09af", 0, 0, 0 },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct scope scope = parsed(rows[i].text);
@@ -141,11 +144,45 @@ static void every_bad_form_is_refused(void **state)
         assert_refused(bad[i]);
 }
 
+static void every_bad_shard_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "shard:",
+        "shard:a3",
+        "shard:/a3",
+        "shard:domains",
+        "shard:domains/",
+        "shard:domains/g0",
+        "shard:domains/A3",
+        "shard:domains/00000",
+        "shard:domains/a3/",
+        "shard:domains/a3/b4",
+        "shard:domains//a3",
+        "shard:domains/a3.lock",
+        "shard:Domains/a3",
+        "shard:.hidden/a3",
+        "shard:../a3",
+        "shard:do mains/a3",
+        "shard:domains/ a3",
+    };
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_refused(bad[i]);
+    char text[128];
+    for (int size = 1; size <= 65; size++) {
+        struct scope scope;
+        struct hf_error error;
+        snprintf(text, sizeof text, "shard:%0*d/a3", size, 0);
+        assert_int_equal(scope_parse(view_of(text), &scope, &error),
+                         size <= 64 ? HF_OK : HF_INVALID);
+    }
+}
+
 static void bytes_that_no_scope_may_hold_are_refused(void **state)
 {
     (void)state;
     static const char *const starts[] = { "named:a",     "path:/a", "tree:/a", "inode:7",
-                                          "range:7:0-5", "chunk:a", "pin:a" };
+                                          "range:7:0-5", "chunk:a", "pin:a",   "shard:a/0" };
     for (size_t i = 0; i < COUNT(starts); i++) {
         char text[32];
         int size = snprintf(text, sizeof text, "%s", starts[i]);
@@ -207,6 +244,7 @@ static void texts_are_read_back_as_the_same_scope(void **state)
           "range:18446744073709551615:18446744073709551613-18446744073709551614" },
         { "chunk:a:b/ü", "chunk:a:b/ü" },
         { "pin:x", "pin:x" },
+        { "shard:domains/a3", "shard:domains/a3" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char text[SCOPE_TEXT_MAX + 1];
@@ -342,6 +380,8 @@ static bool model_conflicts(const char *a, const char *b)
         return strcmp(x, y) == 0;
     if (has_kind(a, "chunk", &x) && has_kind(b, "chunk", &y))
         return strcmp(x, y) == 0;
+    if (has_kind(a, "shard", &x) && has_kind(b, "shard", &y))
+        return strcmp(x, y) == 0;
     if (bytes_of(a, &inode_a, &start_a, &end_a) && bytes_of(b, &inode_b, &start_b, &end_b))
         return inode_a == inode_b && start_a < end_b && start_b < end_a;
     return model_of_paths(a, b);
@@ -357,6 +397,10 @@ static const char *const many[] = {
     "chunk:/a",
     "pin:a",
     "pin:a/b",
+    "shard:a/b",
+    "shard:a/b0",
+    "shard:ab/b0",
+    "shard:x/b",
     "path:/a",
     "path:/a/b",
     "path:/a/b/c",
@@ -438,6 +482,7 @@ int main(void)
         IT("every form of a scope is read", every_form_is_read),
         IT("every bad form is refused with a reason, and the output left alone",
            every_bad_form_is_refused),
+        IT("every bad form of a shard is refused with a reason", every_bad_shard_is_refused),
         IT("bytes that are no text are refused in every form",
            bytes_that_no_scope_may_hold_are_refused),
         IT("the longest names and keys are taken, one byte more is refused",

@@ -429,12 +429,55 @@ def _(s):
     fails(s, "HELD", "acquire", "--no-wait", "chunk:chunk_a.parquet")
 
 
+@it("the lock of a shard is listed, shown, renewed, broken and released like any other", LOCAL)
+def _(s):
+    lease = acquire(s, "--holder", "w-1", "--ttl", "2m", "shard:domains/a3", "--ns", "team")
+    equal(lease["scopes"], ["shard:domains/a3"])
+    true(lease["lease"].endswith(":indexes/domains/shards/a3.lock"), lease)
+    for prefix, count in (("shard:", 1), ("shard:dom", 1), ("shard:domains/a", 1), ("", 1),
+                          ("shard:emails", 0), ("shard:domains/b", 0), ("domains", 0)):
+        equal(len(held(s, prefix)), count, prefix)
+    text = fails(s, "HELD", "acquire", "--no-wait", "shard:domains/a3")
+    true("shard:domains/a3 is held by w-1" in text, text)
+    s.run("renew", lease["lease"])
+    lock = json.loads(s.out("store", "get", "indexes/domains/shards/a3.lock"))
+    equal(lock["worker_id"], "w-1")
+    true(lock["created_at"] < lock["expires_at"], lock)
+    s.run("release", lease["lease"])
+    lock = json.loads(s.out("store", "get", "indexes/domains/shards/a3.lock"))
+    equal((lock["worker_id"], lock["expires_at"]), ("w-1", lock["created_at"]))
+    s.run("acquire", "shard:domains/a3")
+    s.run("locks", "break", "shard:domains/a3", "--reason", "x")
+    s.run("acquire", "--no-wait", "shard:domains/a3")
+    fails(s, "INVALID", "acquire", "--ttl", "301s", "shard:domains/b3")
+    fails(s, "INVALID", "acquire", "shard:domains")
+    fails(s, "INVALID", "acquire", "--ns", "indexes", "deploy")
+
+
+@it("a lock of another program is shown with its worker, and broken by its token", LOCAL)
+def _(s):
+    s.write("theirs", b'{"worker_id": "rpi-7", "created_at": "2026-02-06T10:00:00", '
+                      b'"expires_at": "2026-02-06T10:05:00"}')
+    s.run("store", "put", "indexes/domains/shards/a3.lock", "theirs")
+    row, = held(s, "shard:")
+    equal((row["holder"], row["scopes"], row["token"]), ("rpi-7", [], 0))
+    text = s.out("locks", "show", "shard:domains/a3").decode()
+    true(re.search(r"^holder +rpi-7$", text, re.M), text)
+    true("in 5m at the earliest, by watching" in text, text)
+    fails(s, "HELD", "acquire", "--no-wait", "shard:domains/a3")
+    text = fails(s, "NOT_FOUND", "locks", "break", "shard:domains/a3", "--reason", "x")
+    true("--token 0" in text, text)
+    s.run("locks", "break", "shard:domains/a3", "--token", "0", "--reason", "it is gone")
+    s.run("acquire", "--no-wait", "shard:domains/a3")
+
+
 @it("after a restore tokens are of a later epoch, and a barrier holds what the backup knew", LOCAL)
 def _(s):
     other = {"dir:objects": "dir:backup", "sqlite:objects.db": "sqlite:backup.db"}[s.url]
     s.run("acquire", "--ttl", "100ms", "old")
     s.run("acquire", "--ns", "team", "theirs")
     s.run("acquire", "chunk:a")
+    s.run("acquire", "shard:domains/a3")
     s.run("store", "cp", "-q", "-r", "--to", other)
     newest = max(acquire(s, "--wait", "20s", "old")["token"],  # since the backup
                  acquire(s, "new")["token"])
@@ -447,9 +490,9 @@ def _(s):
     equal({row["namespace"]: row["epoch"] for row in rows if "namespace" in row},
           {"default": RESTORE_EPOCHS, "team": RESTORE_EPOCHS})
     equal({row["table"]: row["barrier_ms"] for row in rows if "table" in row},
-          {key: 3600000 for key in ("default/meta/old.json", "team/meta/theirs.json",
-                                    "metadata/compaction-leases.json")})
-    for args in (["old"], ["--ns", "team", "theirs"], ["chunk:b"]):
+          {"default/meta/old.json": 3600000, "team/meta/theirs.json": 3600000,
+           "metadata/compaction-leases.json": 3600000, "indexes/domains/shards/a3.lock": 300000})
+    for args in (["old"], ["--ns", "team", "theirs"], ["chunk:b"], ["shard:domains/a3"]):
         fails(s, "HELD", "acquire", "--no-wait", *args)
     true(acquire(s, "--no-wait", "new")["token"] >= RESTORE_EPOCHS << 32, "not in the backup")
     barrier, = [row for row in show(s, "old")["held"] if not row["scopes"]]

@@ -26,6 +26,13 @@ SECONDS_MAX = 600
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
+# Rules that more than one judge must notice: what a lock is worth, at the locks of shards.
+ALSO = [
+    ("FIRST_WRITE_IF_ABSENT", "index"),
+    ("SCAVENGE_WITH_PROOF", "index"),
+    ("RELEASE_NAMES_THE_LEASE", "index"),
+]
+
 # What the world itself complains of is no judge's work: memory, tasks and locks left behind.
 NO_JUDGE = re.compile(r"ended without joining|ended and left|mutex")
 
@@ -50,8 +57,8 @@ class Round:
 
 
 class Mutant:
-    def __init__(self, line):
-        self.name, self.workload, self.wrong = line.split("\t")
+    def __init__(self, name, workload, wrong):
+        self.name, self.workload, self.wrong = name, workload, wrong
         self.rounds = []
 
     def is_killed(self):
@@ -74,7 +81,9 @@ class Mutant:
 
 def read_mutants(program, only):
     listing = subprocess.run([program, "--mutants"], capture_output=True, text=True, check=True)
-    mutants = [Mutant(line) for line in listing.stdout.splitlines()]
+    mutants = [Mutant(*line.split("\t")) for line in listing.stdout.splitlines()]
+    wrong = {mutant.name: mutant.wrong for mutant in mutants}
+    mutants += [Mutant(name, workload, wrong[name]) for name, workload in ALSO]
     unknown = set(only) - {mutant.name for mutant in mutants}
     if unknown:
         sys.exit(f"mutants.py: there is no mutant {', '.join(sorted(unknown))}")

@@ -23,4 +23,8 @@ uint32_t crc32c(uint32_t crc, struct view bytes);
 /* The same, always by table, whatever the machine has: what the tests hold crc32c against. */
 uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
 
+/* SHA-256 (FIPS 180-4). */
+#define SHA256_BYTES 32
+void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES]);
+
 #endif

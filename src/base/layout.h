@@ -81,4 +81,8 @@ bool layout_partition_key(struct view partition, const char *leaf,
 #define INDEX_NAME_MAX 64
 bool layout_index_valid(struct view name);
 
+/* The name of a shard: 1 to 4 lower-case hexadecimal digits. */
+#define SHARD_NAME_MAX 4
+bool layout_shard_valid(struct view shard);
+
 #endif

@@ -146,7 +146,10 @@
     ROW(LATEST_WINS, "index", "of two records the one that was read last wins")                \
     ROW(TIES_BY_BYTES, "index", "of two records of one time the one that was there stays")     \
     ROW(ASIDE_BEFORE_CLEAR, "index", "clears what cannot be read without a copy")              \
-    ROW(SCHEMA_READ_AFTER_ENTRY, "index", "sets aside what a later schema would take")
+    ROW(SCHEMA_READ_AFTER_ENTRY, "index", "sets aside what a later schema would take")         \
+    ROW(REFUSED_ENTRY_IS_LOOKED_FOR, "index",                                                  \
+        "takes an entry that is refused for one that landed")                                  \
+    ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks of whatever version is there")
 
 #define RULE_ENUM_(name, workload, broken) RULE_##name,
 enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };

@@ -27,6 +27,7 @@ struct option_spec {
     enum option_type type;
     int choice;        /* options of one command with the same number exclude each other */
     bool needed;       /* the command does nothing without it */
+    bool many;         /* may be given more than once: each one counts */
     const char *value; /* what its value is called; NULL for a flag */
     enum completion completion;
     const char *summary;
@@ -53,7 +54,9 @@ struct argument_spec {
  * each of `events-*.ndjson` and `part-*.usv`, on a store with objects `reports/today.csv` and
  * `reports/old.csv` ($ETAG is that of the first), and under the lock `deploy`, which is held
  * ($HOLDFAST_LEASE), a fenced one, `state.csv`; for those about compaction also a partition with
- * chunks ($CHUNK is one) and some that were merged ($TOMBSTONE). A test runs them all. */
+ * chunks ($CHUNK is one) and some that were merged ($TOMBSTONE); for those about indexes an index
+ * `domains` of the fields domain, owner and updated_at with a few records, some of them compiled,
+ * and a file `domains.csv` of such. A test runs them all. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
@@ -107,6 +110,7 @@ extern const struct command lock_commands[];
 extern const struct command merge_commands[];
 extern const struct command elect_commands[];
 extern const struct command compact_commands[];
+extern const struct command index_commands[];
 
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);
@@ -126,6 +130,7 @@ struct option_value {
     struct view text;
     uint64_t number; /* of a count or size */
     struct span span;
+    struct option_value *next; /* when it was given the next time; NULL: that was the last */
 };
 
 struct cli {

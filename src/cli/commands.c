@@ -8,6 +8,7 @@ const struct command_group command_groups[] = {
     { "Objects", store_commands },
     { "Merging", merge_commands },
     { "Compaction", compact_commands },
+    { "Indexes", index_commands },
     { "Election", elect_commands },
     { "About holdfast", basic_commands },
     { NULL, NULL },

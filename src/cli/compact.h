@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "cli/cli.h"
+#include "cli/json_add.h"
 #include "compact/shelf.h"
 #include "store/observe.h"
 
@@ -94,32 +95,7 @@ bool chunk_is_leased(void *leased, struct view key);
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-/* Sets a member unless there is no memory: then the whole becomes NULL, which output_json tells. */
-void json_add(json_t **object, const char *name, json_t *value);
-void json_add_count(json_t **object, const char *name, uint64_t value);
-void json_add_bool(json_t **object, const char *name, bool value);
-
-/* A key, as json_set_key has it. */
-void json_add_key(json_t **object, const char *name, struct view key);
-
-/* Words for people, with what is not UTF-8 escaped; null when there are none. */
-void json_add_words(json_t **object, const char *name, struct view words);
-
-/* Milliseconds since 1970 as RFC 3339. */
-void json_add_time_ms(json_t **object, const char *name, int64_t ms);
-
-/* Appends, with the same care. */
-void json_push(json_t **array, json_t *value);
-
 json_t *settings_as_json(const struct compact_settings *settings);
 json_t *chunk_as_json(const struct chunk *chunk);
-
-/* ---- Words --------------------------------------------------------------------------- */
-
-/* Words from elsewhere on one line, escaped wherever they go. */
-void output_words(struct output *out, struct view words);
-
-/* "1 chunk", "3 chunks". */
-void output_count(struct output *out, uint64_t count, const char *noun);
 
 #endif

@@ -2,12 +2,10 @@
 #include "cli/compact.h"
 
 #include "base/parse.h"
-#include "base/utf8.h"
 #include "cli/connect.h"
 #include "cli/lock.h"
 #include "lock/chunks.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- Opening ------------------------------------------------------------------------- */
@@ -246,64 +244,6 @@ bool chunk_is_leased(void *leased, struct view key)
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-void json_add(json_t **object, const char *name, json_t *value)
-{
-    if (*object && json_object_set_new(*object, name, value) == 0)
-        return;
-    if (!*object)
-        json_decref(value);
-    json_decref(*object);
-    *object = NULL;
-}
-
-void json_add_count(json_t **object, const char *name, uint64_t value)
-{
-    json_add(object, name, json_integer((json_int_t)value));
-}
-
-void json_add_bool(json_t **object, const char *name, bool value)
-{
-    json_add(object, name, json_boolean(value));
-}
-
-void json_add_key(json_t **object, const char *name, struct view key)
-{
-    if (*object && json_set_key(*object, name, key))
-        return;
-    json_decref(*object);
-    *object = NULL;
-}
-
-void json_add_words(json_t **object, const char *name, struct view words)
-{
-    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    if (words.size == 0) {
-        json_add(object, name, json_null());
-    } else if (utf8_is_valid(words)) {
-        json_add(object, name, json_stringn(words.data, words.size));
-    } else {
-        bool fits = escape_append(&text, words);
-        json_add(object, name, fits ? json_stringn(text.data, text.size) : NULL);
-    }
-    buffer_release(&text);
-}
-
-void json_add_time_ms(json_t **object, const char *name, int64_t ms)
-{
-    char text[TIME_TEXT_MAX];
-    json_add(object, name, json_string(time_text((struct wall_time){ ms * 1000 }, text)));
-}
-
-void json_push(json_t **array, json_t *value)
-{
-    if (*array && json_array_append_new(*array, value) == 0)
-        return;
-    if (!*array)
-        json_decref(value);
-    json_decref(*array);
-    *array = NULL;
-}
-
 json_t *settings_as_json(const struct compact_settings *settings)
 {
     struct buffer text = BUFFER_INIT(64 * KIB);
@@ -331,19 +271,4 @@ json_t *chunk_as_json(const struct chunk *chunk)
     json_add_count(&object, "tries", chunk->tries);
     json_add_words(&object, "quarantine", chunk->quarantine);
     return object;
-}
-
-/* ---- Words --------------------------------------------------------------------------- */
-
-void output_words(struct output *out, struct view words)
-{
-    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    escape_append(&text, words);
-    output_bytes(out, buffer_view(&text));
-    buffer_release(&text);
-}
-
-void output_count(struct output *out, uint64_t count, const char *noun)
-{
-    output_print(out, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
 }

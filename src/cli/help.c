@@ -47,6 +47,8 @@ static void append_options(struct buffer *to, const struct option_spec *options)
         }
         if (!o->needed)
             buffer_append_byte(to, ']');
+        if (o->many)
+            buffer_append(to, VIEW("..."));
     }
 }
 
@@ -248,10 +250,10 @@ static json_t *options_as_json(const struct option_spec *options)
     json_t *list = json_array();
     for (const struct option_spec *o = options; list && o->name; o++) {
         char letter[2] = { o->letter, '\0' };
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s?, s:s?, s:b, s:s}", "name", o->name,
-                                        "letter", o->letter ? letter : NULL, "value", o->value,
-                                        "needed", o->needed, "summary", o->summary));
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:b, s:b, s:s}", "name",
+                                              o->name, "letter", o->letter ? letter : NULL,
+                                              "value", o->value, "needed", o->needed, "many",
+                                              o->many, "summary", o->summary));
     }
     return list;
 }

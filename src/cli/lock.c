@@ -37,7 +37,9 @@ const struct command lock_commands[] = {
         .summary = "take a lock and print its lease, for others to renew and release",
         .arguments = { { "SCOPE", ARGUMENT_MANY, COMPLETE_NOTHING,
                          "what to lock: a name, or path:/a/b, tree:/a, inode:7, "
-                         "range:7:0-4096, chunk:KEY, pin:KEY; many are held all or none" } },
+                         "range:7:0-4096, chunk:KEY, pin:KEY, shard:INDEX/a3; many are held "
+                         "all or "
+                         "none" } },
         .options = { TTL_OPTION,
                      WAIT_OPTIONS,
                      { .name = "mode",
@@ -122,7 +124,8 @@ const struct command lock_commands[] = {
                      NS_OPTION },
         .details = { "One line a lease: scope, mode, holder, token, for how long it is held, "
                      "when it expires unless renewed, and how many wait. Names first, then "
-                     "inodes, paths and chunks, in order of the tables they are in. A lease "
+                     "inodes, paths, chunks and shards, in order of the tables they are in. A "
+                     "lease "
                      "that has expired stays until somebody wants its lock." },
         .json = "JSON lines, one a lease",
         .examples = { { "holdfast locks ls", "all that is held" },

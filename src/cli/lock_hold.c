@@ -274,14 +274,15 @@ bool is_lease_text(const char *text)
     return digits > 0 && text[digits] == ':';
 }
 
-/* The namespace of a lease: the first segment of its table's key. Chunks have none. */
+/* The namespace of a lease: the first segment of its table's key. Chunks and shards have none. */
 static enum hf_status namespace_of(struct cli *cli, const char *lease, const char **ret_ns)
 {
     struct view rest = view_of(lease);
     view_cut(&rest, ':');
     view_cut(&rest, ':');
-    bool chunks = view_starts_with(rest, VIEW(LAYOUT_CHUNK_FOLDER));
-    struct view ns = chunks ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
+    bool none = view_starts_with(rest, VIEW(LAYOUT_CHUNK_FOLDER)) ||
+                view_starts_with(rest, VIEW(LAYOUT_INDEX_FOLDER));
+    struct view ns = none ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
     if (name_check(ns, NULL) != HF_OK)
         return error_set(&cli->error, HF_INVALID,
                          "a lease is written as TOKEN:ID:TABLE, not '%.80s'", lease);

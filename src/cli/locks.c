@@ -198,7 +198,8 @@ static void show_times(struct output *out, const struct sight *sight, const stru
 static void show_lease(struct output *out, const struct sight *sight, const struct lease *lease)
 {
     struct buffer text = BUFFER_INIT(4 * KEY_BYTES_MAX);
-    show_text(out, lease->scope_count > 0 ? "holder" : "barrier", lease->holder);
+    bool barrier = lease->scope_count == 0 && lease->token > 0; /* else of another program */
+    show_text(out, barrier ? "barrier" : "holder", lease->holder);
     append_scopes(&text, sight, lease);
     show_text(out, "  scope", buffer_view(&text));
     buffer_clear(&text);

@@ -116,14 +116,29 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
     return status;
 }
 
+/* Where the next value of an option goes that may be given many times. */
+static struct option_value *append_value(struct cli *cli, struct option_value *value)
+{
+    while (value->next)
+        value = value->next;
+    value->next = arena_take(&cli->arena, sizeof *value->next);
+    if (value->next)
+        *value->next = (struct option_value){ .given = false };
+    return value->next;
+}
+
 /* Stores one option. `inline_value` has data when it was written as --name=value; else a value
  * is taken from the next word, at *at. */
 static enum hf_status take_option(struct cli *cli, const struct option_spec *spec,
                                   struct option_value *value, struct view inline_value,
                                   char **words, int count, int *at)
 {
-    if (value->given && spec->type != OPTION_FLAG)
+    if (value->given && spec->many)
+        value = append_value(cli, value);
+    else if (value->given && spec->type != OPTION_FLAG)
         return error_set(&cli->error, HF_INVALID, "--%s is given twice", spec->name);
+    if (!value)
+        return error_no_memory(&cli->error);
     value->given = true;
     if (spec->type == OPTION_FLAG) {
         if (inline_value.data)

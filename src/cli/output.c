@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -142,6 +143,19 @@ bool escape_append(struct buffer *to, struct view text)
         text = view_from(text, size);
     }
     return !to->failed;
+}
+
+void output_words(struct output *out, struct view words)
+{
+    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    escape_append(&text, words);
+    output_bytes(out, buffer_view(&text));
+    buffer_release(&text);
+}
+
+void output_count(struct output *out, uint64_t count, const char *noun)
+{
+    output_print(out, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
 }
 
 static bool set_hex(json_t *object, const char *name, struct view key)

@@ -37,6 +37,12 @@ enum hf_status output_flush(struct output *out, struct hf_error *error);
  * \\ or \xHH, so that the result is one line of valid UTF-8. */
 bool escape_append(struct buffer *to, struct view text);
 
+/* Words from elsewhere on one line, escaped wherever they go. */
+void output_words(struct output *out, struct view words);
+
+/* "1 chunk", "3 chunks". */
+void output_count(struct output *out, uint64_t count, const char *noun);
+
 /* Sets object[name] to the text; if that is not UTF-8, which JSON cannot carry,
  * object[name_hex] to its bytes in hexadecimal. */
 bool json_set_key(json_t *object, const char *name, struct view key);

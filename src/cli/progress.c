@@ -80,15 +80,23 @@ static void show(struct gauge *gauge, uint64_t done, uint64_t total, struct mono
     draw(gauge, buffer_view(&line));
 }
 
+bool gauge_is_due(struct gauge *gauge)
+{
+    struct mono_time now = env_now(gauge->env);
+    if (!gauge->visible || mono_before(now, mono_add(gauge->start, SHOW_AFTER)) ||
+        mono_before(now, mono_add(gauge->last_shown, SHOW_EACH)))
+        return false;
+    gauge->last_shown = now;
+    return true;
+}
+
 bool gauge_step(struct gauge *gauge, uint64_t done, uint64_t total)
 {
     if (interrupted())
         return false;
-    struct mono_time now = env_now(gauge->env);
-    if (!gauge->visible || mono_before(now, mono_add(gauge->start, SHOW_AFTER)) ||
-        mono_before(now, mono_add(gauge->last_shown, SHOW_EACH)))
+    if (!gauge_is_due(gauge))
         return true;
-    gauge->last_shown = now;
+    struct mono_time now = gauge->last_shown;
     if (gauge->total > 0) {
         uint64_t here = (gauge->pass * gauge->size + done) / gauge->passes;
         show(gauge, gauge->before + here, gauge->total, now);

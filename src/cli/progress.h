@@ -27,6 +27,9 @@ struct progress gauge_progress(struct gauge *gauge);
 /* The step itself, for streams that are not the store's. `total` 0 means unknown. */
 bool gauge_step(struct gauge *gauge, uint64_t done, uint64_t total);
 
+/* Whether the line is to be drawn again: for those who have words of their own. */
+bool gauge_is_due(struct gauge *gauge);
+
 /* Shows words of one's own on the line instead, if there is a terminal. */
 void gauge_say(struct gauge *gauge, struct view words);
 

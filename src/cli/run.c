@@ -219,7 +219,7 @@ const struct command run_commands[] = {
         .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING,
                          "what is locked: a name, or path:/a/b, tree:/a, inode:7, "
                          "range:7:0-4096, "
-                         "chunk:KEY, pin:KEY" },
+                         "chunk:KEY, pin:KEY, shard:INDEX/a3" },
                        { "COMMAND", ARGUMENT_COMMAND, COMPLETE_FILE,
                          "the program and its arguments" } },
         .options = { { .name = "ttl",

@@ -15,7 +15,7 @@ struct restoring {
     struct hf_client *client; /* of the namespace that is being done */
     uint64_t epoch;           /* of that namespace, new */
     uint64_t epoch_highest;   /* of all */
-    bool chunks;              /* tables of chunks are done by themselves, at the end */
+    bool common;              /* tables of no namespace are done by themselves, at the end */
     struct span longest;      /* nothing is granted for this long */
     size_t namespaces, tables;
     char by[USER_TEXT_MAX + 32];
@@ -42,16 +42,17 @@ static enum hf_status restore_one(void *argument, const struct sight *sight,
                                   struct hf_error *error)
 {
     struct restoring *restoring = argument;
-    bool of_chunks = view_starts_with(sight->key, VIEW(LAYOUT_CHUNK_FOLDER));
+    bool common = view_starts_with(sight->key, VIEW(LAYOUT_CHUNK_FOLDER)) ||
+                  view_starts_with(sight->key, VIEW(LAYOUT_INDEX_FOLDER));
     enum hf_status status = interrupt_check(error);
-    if (of_chunks != restoring->chunks || status != HF_OK)
+    if (common != restoring->common || status != HF_OK)
         return status;
     if (sight->error.status == HF_UNSUPPORTED) {
         *error = sight->error;
         return error->status;
     }
     struct span barrier = sight->settings.ttl_max;
-    uint64_t epoch = of_chunks ? restoring->epoch_highest : restoring->epoch;
+    uint64_t epoch = common ? restoring->epoch_highest : restoring->epoch;
     if (restoring->yes)
         status =
             restore_table(restoring->client, sight->key, epoch, barrier, restoring->by, error);
@@ -91,7 +92,7 @@ static enum hf_status raise(struct restoring *restoring, const char *ns, struct 
     return HF_OK;
 }
 
-/* Shows all tables of a namespace, or those of chunks, with a client of its own. */
+/* Shows all tables of a namespace, or those that belong to none, with a client of its own. */
 static enum hf_status restore_with(struct restoring *restoring, const char *ns,
                                    struct hf_error *error)
 {
@@ -104,11 +105,11 @@ static enum hf_status restore_with(struct restoring *restoring, const char *ns,
     if (status != HF_OK)
         return status;
     look_init(&look, restoring->client);
-    if (!restoring->chunks)
+    if (!restoring->common)
         status = raise(restoring, ns, error);
     if (status == HF_OK)
-        status = restoring->chunks
-                     ? look_at_chunks(&look, restore_one, restoring, error)
+        status = restoring->common
+                     ? look_at_common(&look, restore_one, restoring, error)
                      : look_around(&look, VIEW(""), restore_one, restoring, error);
     look_release(&look);
     hf_client_close(restoring->client);
@@ -168,7 +169,7 @@ enum hf_status run_store_restored(struct cli *cli)
     if (status == HF_OK)
         status = restore_namespaces(cli->store, known, ns ? 2 : 1, restore_namespace,
                                     &restoring, &cli->error);
-    restoring.chunks = true;
+    restoring.common = true;
     if (status == HF_OK)
         status = restore_with(&restoring, LAYOUT_NAMESPACE_DEFAULT, &cli->error);
     if (status == HF_OK)

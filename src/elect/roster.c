@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/rule.h"
+#include "store/pages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,39 +127,21 @@ static enum hf_status take_entry(struct listing *listing, const struct list_entr
     return HF_OK;
 }
 
-/* The page behind `after`, which becomes its last key. */
-static enum hf_status take_page(struct listing *listing, struct buffer *after, bool *ret_more,
-                                struct hf_error *error)
-{
-    struct list_call call = { .prefix = listing->prefix,
-                              .after = buffer_view(after),
-                              .delimiter = VIEW("/"),
-                              .deadline = deadline_of(listing->store, listing->beat) };
-    enum hf_status status = store_list(listing->store, &call);
-    if (status != HF_OK) {
-        *error = call.error;
-        return status;
-    }
-    for (size_t i = 0; i < call.count && status == HF_OK; i++)
-        if (listing->count < ROSTER_MEMBERS_MAX)
-            status = take_entry(listing, &call.entries[i], error);
-    *ret_more = call.more && call.count > 0 && listing->count < ROSTER_MEMBERS_MAX;
-    buffer_clear(after);
-    if (*ret_more && !buffer_append(after, call.entries[call.count - 1].key))
-        status = error_no_memory(error);
-    list_release(&call);
-    return status;
-}
-
 static enum hf_status take_pages(struct listing *listing, struct hf_error *error)
 {
-    struct buffer after = BUFFER_INIT(KEY_BYTES_MAX);
+    struct pages pages = { .list = { .prefix = listing->prefix,
+                                     .delimiter = VIEW("/"),
+                                     .deadline = deadline_of(listing->store, listing->beat) } };
     enum hf_status status = HF_OK;
-    bool more = true;
-    for (size_t page = 0; page < PAGES_MAX && more && status == HF_OK; page++)
-        status = take_page(listing, &after, &more, error);
-    buffer_release(&after);
-    return status;
+    for (size_t page = 0; page < PAGES_MAX && listing->count < ROSTER_MEMBERS_MAX &&
+                          status == HF_OK && pages_next(&pages, listing->store);
+         page++) {
+        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++)
+            if (listing->count < ROSTER_MEMBERS_MAX)
+                status = take_entry(listing, &pages.list.entries[i], error);
+        pages.list.deadline = deadline_of(listing->store, listing->beat);
+    }
+    return pages_end(&pages, status, error);
 }
 
 static struct wall_time newest_of(const struct member *members, size_t count)

@@ -21,8 +21,8 @@ void draft_release(struct draft *draft);
 /* Fails once for all: the reason stays in draft->error. */
 bool draft_append(struct draft *draft, struct view bytes);
 
-/* Puts `head` and then all bytes as one object, by call->key and call->condition; the call's body is
- * not used. The draft can be put again. */
+/* Puts `head` and then all bytes as one object, by call->key and call->condition; the call's body
+ * is not used. The draft can be put again. */
 enum hf_status draft_put(struct draft *draft, struct store *store, struct view head,
                          struct put_call *call);
 

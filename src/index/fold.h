@@ -22,8 +22,8 @@ struct fold_report {
  *   UNSURE    nobody knows; nothing may be cleared
  *   CORRUPT   the shard is damaged
  *   others    as the store's; nothing was changed
- * A put without an answer is settled by looking whether the shard carries our nonce, and tried again
- * a few times, always if-match of the same version. */
+ * A put without an answer is settled by looking whether the shard carries our nonce, and tried
+ * again a few times, always if-match of the same version. */
 enum hf_status index_fold(struct index *index, struct shard_id shard, uint64_t token,
                           struct record *records, size_t count, struct fold_report *ret_report,
                           struct hf_error *error);

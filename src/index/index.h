@@ -37,9 +37,14 @@ void index_close(struct index *index);
 /* Reads index.json again, if it is another one by now. */
 enum hf_status index_refresh(struct index *index, struct hf_error *error);
 
-/* The key of an object of the index: "index.json", "shards/a3.usv" ... False when it is too long. */
+/* The key of an object of the index: "index.json", "shards/a3.usv". False when it is too long. */
 bool index_key(const struct index *index, char ret_key[KEY_BYTES_MAX + 1], const char *format,
                ...) __attribute__((format(printf, 3, 4)));
+
+/* Whether an object is there: for those whose put, if it is still absent, was refused. UNSURE when
+ * the store does not say. */
+enum hf_status index_has(struct index *index, struct view object, bool *ret_there,
+                         struct hf_error *error);
 
 /* Puts records into the inbox, each as an entry of its own, at most BATCH_MAX. Each is read by the
  * schema first: INVALID is for the whole call, and *ret_bad the first that is none.

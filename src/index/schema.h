@@ -33,28 +33,29 @@ struct schema {
     } versions[INDEX_VERSIONS_MAX]; /* version 1 first */
 };
 
-/* Version 1 of these fields. INVALID: none, too many, one that stands twice or has other bytes than
- * a-z A-Z 0-9 . _ -, a key or time that is no field, or key and time the same. */
+/* Version 1 of these fields. INVALID: none, too many, one that stands twice or has other bytes
+ * than a-z A-Z 0-9 . _ -, a key or time that is no field, or key and time the same. */
 enum hf_status schema_new(const struct view *fields, size_t field_count, struct view key,
                           struct view time, unsigned digits, bool foreign,
                           struct schema *ret_schema, struct hf_error *error);
 
 /* The schema with what `wanted` (of version 1) has more at its end, as a further version;
- * *ret_changed says whether it has. INVALID when `wanted` is anything else: the reason names what
- * differs. */
+ * *ret_changed says whether it has. INVALID when `wanted` is anything else: the reason names
+ * what differs. */
 enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
                              bool *ret_changed, struct hf_error *error);
 
 /* The field of this name, or field_count. */
 size_t schema_find(const struct schema *schema, struct view name);
 
-/* Whether a shard of this version and hash is one of ours: OK; CORRUPT when the hash is another;
- * UNSUPPORTED when there is no such version here (yet). */
+/* Whether a shard of this version and hash is one of ours: OK; CORRUPT when the hash is
+ * another; UNSUPPORTED when there is no such version here (yet). */
 enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint64_t hash,
                             struct hf_error *error);
 
-/* index.json. CORRUPT when it is not one or contradicts itself (hashes too), UNSUPPORTED when its
- * format is a later one. `nonce` makes its ETag new. Members that we do not know are dropped. */
+/* index.json. CORRUPT when it is not one or contradicts itself (hashes too), UNSUPPORTED when
+ * its format is a later one. `nonce` makes its ETag new. Members that we do not know are
+ * dropped. */
 bool schema_encode(const struct schema *schema, struct view nonce, struct buffer *text);
 enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                              struct hf_error *error);

@@ -1,15 +1,17 @@
 /* shard.h: the bytes of a shard: one line of JSON, then the records in the order of their keys,
  * each ended by LF.
  *
- *     {"format":"holdfast.shard/1","line":"00000345","check":"89abcdef","nonce":"…","token":7,"version":1,
- *      "schema":"<hash>","records":2,"size":58,"blocks":[[0,58,"1c2d3e4f","example.com"]]}
+ *     {"format":"holdfast.shard/1","line":"00000345","check":"89abcdef","nonce":"…","token":7,
+ *      "version":1,"schema":"<hash>","records":2,"size":58,
+ *      "blocks":[[0,58,"1c2d3e4f","example.com"]]}
  *     example.com US …
  *     example.org US …
  *
- * The first two values have a fixed width and place: how long the line is with its LF, and the
- * CRC32C of what stands behind the check. Records are cut into blocks; of each the line has where it
- * starts behind the line, its size, its CRC32C, and its first key. So one key costs two reads of a
- * large shard, one of a small one, and every byte is checked. Pure but for the draft. */
+ * The first values have a fixed width and place: how long the line is with its LF, in decimal, and
+ * the CRC32C of what stands behind the check's closing quote, the LF included. Records are cut into
+ * blocks; of each the line has where it starts behind the line, its size, its CRC32C, and its first
+ * key. So one key costs two reads of a large shard, one of a small one, and every byte is checked.
+ * Pure but for the draft. */
 #ifndef INDEX_SHARD_H
 #define INDEX_SHARD_H
 
@@ -22,8 +24,16 @@
 #define SHARD_LINE_MAX (16 * MIB)
 #define SHARD_BLOCK \
     (16 * KIB) /* at least, but for the last; twice that as often as it takes ... */
-#define SHARD_BLOCKS_MAX 4096 /* ... to stay below this */
+#define SHARD_BLOCKS_MAX 1024 /* ... to stay below this */
+#define SHARD_BLOCK_MAX  (16 * MIB)
 #define SHARD_BYTES_MAX  (4 * GIB)
+
+/* A byte of a key takes up to six in JSON. */
+static_assert(SHARD_BLOCKS_MAX * (6 * INDEX_KEY_BYTES_MAX + 64) + KIB <= SHARD_LINE_MAX,
+              "a line has room for the keys of all blocks");
+static_assert(2 * (SHARD_BYTES_MAX / (SHARD_BLOCKS_MAX - 1)) + INDEX_RECORD_BYTES_MAX <
+                  SHARD_BLOCK_MAX,
+              "blocks of the largest shard can be read");
 
 /* What tells how long the line is: read this much at first, at least. */
 #define SHARD_PROLOGUE 96
@@ -68,7 +78,7 @@ size_t shard_find_block(const struct shard_head *head, struct view key);
 struct shard_writer {
     struct draft draft;
     struct shard_head head;
-    uint64_t block_bytes;
+    uint64_t block_bytes;   /* a block with so many is full */
     struct buffer last_key; /* to see that keys rise */
     size_t block_capacity;
 };

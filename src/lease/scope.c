@@ -1,6 +1,7 @@
 #include "lease/scope.h"
 
 #include "base/check.h"
+#include "base/layout.h"
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/rule.h"
@@ -80,7 +81,7 @@ struct kind_row {
 static const struct kind_row kind_rows[] = {
     { "named:", SCOPE_NAMED }, { "path:", SCOPE_PATH },   { "tree:", SCOPE_TREE },
     { "inode:", SCOPE_INODE }, { "range:", SCOPE_RANGE }, { "chunk:", SCOPE_CHUNK },
-    { "pin:", SCOPE_PIN },
+    { "pin:", SCOPE_PIN },     { "shard:", SCOPE_SHARD },
 };
 #define KIND_ROWS (sizeof kind_rows / sizeof kind_rows[0])
 
@@ -110,6 +111,19 @@ static enum hf_status key_check(struct view key, struct hf_error *error)
     return HF_OK;
 }
 
+static enum hf_status shard_check(struct view name, struct hf_error *error)
+{
+    struct view shard = name;
+    struct view index = view_cut(&shard, '/');
+    if (layout_index_valid(index) && layout_shard_valid(shard))
+        return HF_OK;
+    return error_set(
+        error, HF_INVALID,
+        "'%.*s' is not a shard; write it like shard:domains/a3: the index, a slash, "
+        "1 to %d digits of 0-9 a-f",
+        VIEW_ARGS(view_first(name, 60)), SHARD_NAME_MAX);
+}
+
 static enum hf_status parse_rest(struct view rest, struct scope *scope, struct hf_error *error)
 {
     scope->name = rest;
@@ -121,6 +135,7 @@ static enum hf_status parse_rest(struct view rest, struct scope *scope, struct h
     case SCOPE_RANGE: return parse_range(rest, scope, error);
     case SCOPE_CHUNK:
     case SCOPE_PIN: return key_check(rest, error);
+    case SCOPE_SHARD: return shard_check(rest, error);
     }
     check_unreachable();
 }
@@ -136,7 +151,7 @@ enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_
         if (row == KIND_ROWS)
             return error_set(
                 error, HF_INVALID,
-                "'%.*s': a scope is named: path: tree: inode: range: chunk: or pin:",
+                "'%.*s': a scope is named: path: tree: inode: range: chunk: pin: or shard:",
                 VIEW_ARGS(view_first(text, 60)));
         scope.kind = kind_rows[row].kind;
         rest = view_from(text, strlen(kind_rows[row].prefix));

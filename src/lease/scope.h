@@ -6,7 +6,8 @@
  *     inode:7             an inode, with all its bytes
  *     range:7:0-4096      bytes of an inode, from 0 up to but not 4096; "0-" goes to the end
  *     chunk:data/x.usv    one object that is to be merged
- *     pin:data/x.usv      one object that is being read: gets in nobody's way, but is seen */
+ *     pin:data/x.usv      one object that is being read: gets in nobody's way, but is seen
+ *     shard:domains/a3    one shard of an index, to be written */
 #ifndef LEASE_SCOPE_H
 #define LEASE_SCOPE_H
 
@@ -23,11 +24,12 @@ enum scope_kind {
     SCOPE_RANGE,
     SCOPE_CHUNK,
     SCOPE_PIN,
+    SCOPE_SHARD,
 };
 
 struct scope {
     enum scope_kind kind;
-    struct view name;    /* of a name, path, tree, chunk or pin */
+    struct view name;    /* of a name, path, tree, chunk, pin or shard */
     uint64_t inode;      /* of an inode or range */
     uint64_t start, end; /* of a range, half-open */
 };

@@ -91,6 +91,8 @@ void table_remove_lease(struct lease_table *table, size_t index)
     struct lease *lease = table->leases[index];
     table->bytes -= lease->entry.size;
     table->lease_count--;
+    if (table->of_shard)
+        face_follow(table, lease);
     memmove(&table->leases[index], &table->leases[index + 1],
             (table->lease_count - index) * sizeof(struct lease *));
     lease_free(lease);
@@ -217,6 +219,8 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     write_settings(table, text);
     if (table->missed > 0)
         write_number(text, VIEW(",\"missed\":"), table->missed);
+    if (table->of_shard)
+        face_write(table, text);
     buffer_append(text, VIEW(",\n\"leases\":{"));
     for (size_t i = 0; i < table->lease_count; i++)
         write_entry(text, table->leases[i], i == 0);
@@ -336,15 +340,26 @@ enum member {
     WANTED,
     WAITERS,
     AUDIT,
+    WORKER_ID, /* this and the next two: of the lock of a shard */
+    CREATED_AT,
+    EXPIRES_AT,
     UNKNOWN,
 };
 
 static const struct view member_names[UNKNOWN] = {
-    [FORMAT] = { "format", 6 },     [NEXT_TOKEN] = { "next_token", 10 },
-    [WRITE] = { "write", 5 },       [RESERVED] = { "reserved", 8 },
-    [SETTINGS] = { "settings", 8 }, [MISSED] = { "missed", 6 },
-    [LEASES] = { "leases", 6 },     [WANTED] = { "wanted", 6 },
-    [WAITERS] = { "waiters", 7 },   [AUDIT] = { "audit", 5 },
+    [FORMAT] = { "format", 6 },
+    [NEXT_TOKEN] = { "next_token", 10 },
+    [WRITE] = { "write", 5 },
+    [RESERVED] = { "reserved", 8 },
+    [SETTINGS] = { "settings", 8 },
+    [MISSED] = { "missed", 6 },
+    [LEASES] = { "leases", 6 },
+    [WANTED] = { "wanted", 6 },
+    [WAITERS] = { "waiters", 7 },
+    [AUDIT] = { "audit", 5 },
+    [WORKER_ID] = { "worker_id", 9 },
+    [CREATED_AT] = { "created_at", 10 },
+    [EXPIRES_AT] = { "expires_at", 10 },
 };
 
 /* What a decoding has besides the table that it fills. */
@@ -357,6 +372,7 @@ struct decoding {
     struct view format;
     bool no_memory;                /* says nothing about the document */
     struct view reserved, waiters; /* as they stand, to be read when the rest has been */
+    struct view face[FACE_MEMBERS];
     struct hf_error *error;
 };
 
@@ -394,6 +410,12 @@ static void add_entry(struct decoding *d, struct lease *lease, bool waits)
 }
 
 /* Sightings: what stands unchanged was seen since the first reply that showed it. */
+static void add_lease_since(struct decoding *d, struct lease *lease, const struct lease *before)
+{
+    lease->seen = before && lease_unchanged(before, lease) ? before->seen : d->arrived;
+    add_entry(d, lease, /* waits */ false);
+}
+
 static void decode_lease(struct decoding *d, struct view name)
 {
     struct lease *before, *lease;
@@ -413,8 +435,7 @@ static void decode_lease(struct decoding *d, struct view name)
         bad_part(d, status);
         return;
     }
-    lease->seen = before && lease_unchanged(before, lease) ? before->seen : d->arrived;
-    add_entry(d, lease, /* waits */ false);
+    add_lease_since(d, lease, before);
 }
 
 static void decode_leases(struct decoding *d)
@@ -526,12 +547,12 @@ static void decode_settings(struct json_reader *r, struct lease_table *table)
     }
 }
 
-static enum member member_of(struct view name)
+static enum member member_of(const struct lease_table *table, struct view name)
 {
-    unsigned member = 0;
-    while (member < UNKNOWN && !view_equal(name, member_names[member]))
+    unsigned member = 0, end = table->of_shard ? UNKNOWN : WORKER_ID;
+    while (member < end && !view_equal(name, member_names[member]))
         member++;
-    return (enum member)member;
+    return member < end ? (enum member)member : UNKNOWN;
 }
 
 static void decode_member(struct decoding *d, struct view name)
@@ -539,7 +560,7 @@ static void decode_member(struct decoding *d, struct view name)
     struct json_reader *r = &d->reader;
     struct view raw;
     uint64_t number;
-    enum member member = member_of(name);
+    enum member member = member_of(d->table, name);
     if (member < UNKNOWN && has(d, member))
         json_fail(r, "a member that stands twice");
     d->found |= 1u << member;
@@ -562,6 +583,9 @@ static void decode_member(struct decoding *d, struct view name)
             json_skip(r, &d->waiters);
         break;
     case AUDIT: decode_audit(d); break;
+    case WORKER_ID:
+    case CREATED_AT:
+    case EXPIRES_AT: json_skip(r, &d->face[member - WORKER_ID]); break;
     case UNKNOWN: keep_unknown(r, name, &d->table->unknown); break;
     }
 }
@@ -578,6 +602,31 @@ static void decode_waiters_late(struct decoding *d)
     if (d->reader.why)
         json_fail(&whole, d->reader.why);
     d->reader = whole;
+}
+
+/* A file of another program that has a face and nothing else of ours is one lease. */
+static void decode_face(struct decoding *d)
+{
+    struct lease *before, *lease;
+    if (d->reader.why || !d->table->of_shard)
+        return;
+    if (has(d, FORMAT) || has(d, LEASES) || !has(d, WORKER_ID)) {
+        if (!face_read(d->table, d->face))
+            out_of_memory(d);
+        return;
+    }
+    enum hf_status status = face_lease(d->face, &lease, d->error);
+    if (status != HF_OK) {
+        bad_part(d, status);
+        return;
+    }
+    d->found |= 1u << LEASES;
+    if (!find_lease_before(&d->known, lease->id, &before)) {
+        lease_free(lease);
+        out_of_memory(d);
+        return;
+    }
+    add_lease_since(d, lease, before);
 }
 
 static void mark_reserved(struct decoding *d, const struct ids *ids)
@@ -673,9 +722,9 @@ static void finish(struct lease_table *table, struct mono_time arrived)
     queue_settle(table, arrived); /* finds nothing to do in what one of us wrote */
 }
 
-enum hf_status table_decode(struct view text, struct mono_time arrived,
-                            const struct lease_table *previous, struct lease_table **ret_table,
-                            struct hf_error *error)
+static enum hf_status decode(struct view text, struct mono_time arrived, bool of_shard,
+                             const struct lease_table *previous, struct lease_table **ret_table,
+                             struct hf_error *error)
 {
     struct lease_settings settings = lease_settings_default();
     struct decoding d = { .reader = json_read(text),
@@ -685,13 +734,17 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
     struct view name;
     if (text.size > TABLE_BYTES_READ_MAX)
         return error_set(error, HF_CORRUPT, "not a lease table: %zu bytes", text.size);
+    if (of_shard)
+        settings.ttl_max = SHARD_TTL_MAX;
     d.table = table_new(&settings, 0, error);
     if (!d.table)
         return error->status;
+    d.table->of_shard = of_shard;
     for (json_enter_object(&d.reader); json_next_member(&d.reader, &name);)
         decode_member(&d, name);
     json_end(&d.reader);
     decode_waiters_late(&d);
+    decode_face(&d);
     decode_ids(&d);
     enum hf_status status = judge_whole(&d);
     ids_release(&d.known.ids);
@@ -702,6 +755,20 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
     finish(d.table, arrived);
     *ret_table = d.table;
     return HF_OK;
+}
+
+enum hf_status table_decode(struct view text, struct mono_time arrived,
+                            const struct lease_table *previous, struct lease_table **ret_table,
+                            struct hf_error *error)
+{
+    return decode(text, arrived, /* of_shard */ false, previous, ret_table, error);
+}
+
+enum hf_status table_decode_of_shard(struct view text, struct mono_time arrived,
+                                     const struct lease_table *previous,
+                                     struct lease_table **ret_table, struct hf_error *error)
+{
+    return decode(text, arrived, /* of_shard */ true, previous, ret_table, error);
 }
 
 bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, size_t *ret_count)

@@ -37,8 +37,16 @@ struct waiter {
     struct mono_time reserved_seen; /* since when we see that */
 };
 
+/* Who had the lock of a shard last, of those whose leases are gone. */
+struct table_face {
+    struct wall_time created_at;
+    size_t worker_size;
+    char worker_id[HOLDER_BYTES_MAX];
+};
+
 struct lease_table {
-    bool adopted; /* a file of another program: no format line yet */
+    bool adopted;  /* a file of another program: no format line yet */
+    bool of_shard; /* it is the lock of a shard: it has a face (face.c) */
     uint64_t next_token;
     struct lease_settings settings;
     struct lease **leases;
@@ -54,6 +62,7 @@ struct lease_table {
     size_t bytes;                   /* of the leases, waiters, `wanted` and audit entries */
     size_t bytes_to_come;           /* of what waiters do not say: their leases will */
     bool ended;                     /* leases ended, and older ones may have to go */
+    struct table_face face;
 };
 
 /* An empty table whose first token is of this epoch. */
@@ -68,6 +77,16 @@ void table_free(struct lease_table *table);
 enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
                             struct hf_error *error);
+
+/* The same of the table that is the lock of a shard, which other programs may write as well: a file
+ * with worker_id, created_at and expires_at alone is one active lease that covers the table. It is
+ * to be watched for as long as these say, or for ttl_max. */
+enum hf_status table_decode_of_shard(struct view text, struct mono_time arrived,
+                                     const struct lease_table *previous,
+                                     struct lease_table **ret_table, struct hf_error *error);
+
+/* Locks of shards are held for no longer, so a barrier there does not last longer either. */
+#define SHARD_TTL_MAX SPAN_S(300)
 
 /* Writes it, with the nonce that makes its ETag new. False when it does not fit or without
  * memory. */

@@ -38,6 +38,27 @@ struct lease *table_take_waiter(struct lease_table *table, size_t index);
 /* Says what those want who do not say; takes it over. NULL: every one says. */
 void table_set_wanted(struct lease_table *table, struct lease *wanted);
 
+/* ---- The face of a shard's lock (face.c) --------------------------------------------- */
+
+enum face_member { FACE_WORKER_ID, FACE_CREATED_AT, FACE_EXPIRES_AT, FACE_MEMBERS };
+
+/* A lock of another program that is to last longer than a day does not tell how long it lasts. */
+#define FACE_TTL_MS_MAX INT64_C(86400000)
+
+/* Writes its members, each with a comma before it. */
+void face_write(const struct lease_table *table, struct buffer *text);
+
+/* Takes over what a table says; values are JSON, empty when they are not there. False without
+ * memory. */
+bool face_read(struct lease_table *table, const struct view members[FACE_MEMBERS]);
+
+/* A lease is about to leave the table. */
+void face_follow(struct lease_table *table, const struct lease *gone);
+
+/* The lease that a file of another program stands for. */
+enum hf_status face_lease(const struct view members[FACE_MEMBERS], struct lease **ret_lease,
+                          struct hf_error *error);
+
 /* ---- Ids (ids.c) --------------------------------------------------------------------- */
 
 /* Where each id of a table stands: leases first, then waiters. Good until either changes. */

@@ -28,6 +28,8 @@ static enum hf_status check_options(const struct hf_client_options *options,
         return error_set(error, HF_INVALID, "a namespace has no slash in its name");
     if (view_equal(ns, VIEW("metadata"))) /* LAYOUT_CHUNK_FOLDER */
         return error_set(error, HF_INVALID, "the namespace 'metadata' is taken by chunks");
+    if (view_equal(ns, VIEW("indexes"))) /* LAYOUT_INDEX_FOLDER */
+        return error_set(error, HF_INVALID, "the namespace 'indexes' is taken by indexes");
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
         return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
                          HOLDER_BYTES_MAX);
@@ -75,6 +77,9 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
              options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
     client->chunk_space = client->space;
     snprintf(client->chunk_space.ns, sizeof client->chunk_space.ns, LAYOUT_NAMESPACE_DEFAULT);
+    client->shard_space = client->chunk_space;
+    client->shard_space.settings.ttl_max = SHARD_TTL_MAX;
+    client->shard_space.of_shards = true;
     env_random_hex(client->env, NONCE_SIZE, client->session);
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
@@ -125,17 +130,25 @@ uint64_t client_next_id(struct hf_client *client)
 
 /* ---- Places -------------------------------------------------------------------------- */
 
+static struct table_space *space_of(struct hf_client *client, struct view key)
+{
+    if (view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)))
+        return &client->shard_space;
+    return view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER)) ? &client->chunk_space
+                                                            : &client->space;
+}
+
 /* NULL without memory. */
 static struct place *place_new(struct hf_client *client, struct view key)
 {
     struct place *place = calloc(1, sizeof *place);
     if (!place)
         return NULL;
-    bool chunks = view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER));
     place->client = client;
-    place->space = chunks ? &client->chunk_space : &client->space;
-    if (doc_new(client->store, &client->clock, key, &table_doc_type, place->space, &place->doc,
-                NULL) != HF_OK) {
+    place->space = space_of(client, key);
+    const struct doc_type *type = place->space->of_shards ? &shard_doc_type : &table_doc_type;
+    if (doc_new(client->store, &client->clock, key, type, place->space, &place->doc, NULL) !=
+        HF_OK) {
         free(place);
         return NULL;
     }

@@ -19,7 +19,7 @@
 /* One table as a client knows it: its document, and those of ours who wait there. */
 struct place {
     struct hf_client *client;
-    struct table_space *space; /* of the client, or the one of chunks */
+    struct table_space *space; /* of the client, or the one of chunks or shards */
     struct doc *doc;
     struct room room;
     size_t users;  /* guarded by client->shared.mutex; 0: kept warm for the next */
@@ -34,6 +34,7 @@ struct hf_client {
     struct doc_clock clock;
     struct table_space space;
     struct table_space chunk_space; /* chunks have no namespace: they go by one epoch */
+    struct table_space shard_space; /* nor have shards; their locks are short */
     struct span poll;               /* how often to look while waiting, unless a lock says */
     char holder[HOLDER_BYTES_MAX + 1];
     char session[NONCE_SIZE + 1];

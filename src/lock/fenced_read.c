@@ -38,6 +38,8 @@ static bool is_lease_table(const struct hf_client *client, struct view key)
     if (view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER)) &&
         view_ends_with(key, VIEW(LAYOUT_CHUNK_TABLE)))
         return true;
+    if (table_key_is_of_shard(key))
+        return true;
     return cut_start(&rest, view_of(client->space.ns)) &&
            (view_equal(rest, VIEW(LAYOUT_PATHS)) ||
             view_starts_with(rest, VIEW(LAYOUT_META_FOLDER)) ||

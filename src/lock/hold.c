@@ -235,7 +235,7 @@ struct lease_name {
 static bool is_of_namespace(const struct hf_client *client, struct view key)
 {
     struct view rest = key;
-    return table_key_is_of_chunks(key) ||
+    return table_key_is_of_chunks(key) || table_key_is_of_shard(key) ||
            view_equal(view_cut(&rest, '/'), view_of(client->space.ns));
 }
 

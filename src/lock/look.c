@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "store/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,9 +98,14 @@ static enum hf_status take_in(struct look *look, struct remembered *one,
         return error->status;
     }
     struct mono_time arrived = env_now(look->client->env);
-    enum hf_status status =
-        too_large ? error_set(&why, HF_CORRUPT, "not a lease table: it is too large")
-                  : table_decode(buffer_view(get->body), arrived, one->table, &table, &why);
+    struct view text = buffer_view(get->body);
+    enum hf_status status;
+    if (too_large)
+        status = error_set(&why, HF_CORRUPT, "not a lease table: it is too large");
+    else if (table_key_is_of_shard(key_of(one)))
+        status = table_decode_of_shard(text, arrived, one->table, &table, &why);
+    else
+        status = table_decode(text, arrived, one->table, &table, &why);
     if (status == HF_UNAVAILABLE) {
         *error = why;
         return status;
@@ -146,7 +152,9 @@ static enum hf_status show_one(struct look *look, struct remembered *one, look_f
                                void *argument, struct hf_error *error)
 {
     struct sight sight = { .key = key_of(one), .table = one->table, .error = one->error };
-    const struct lease_settings *ours = &look->client->space.settings;
+    const struct lease_settings *ours = table_key_is_of_shard(sight.key)
+                                            ? &look->client->shard_space.settings
+                                            : &look->client->space.settings;
     sight.settings = one->table ? lease_settings_stricter(&one->table->settings, ours) : *ours;
     sight.evidence.nonce = VIEW("");
     clock_evidence(&look->client->clock, &sight.evidence);
@@ -191,59 +199,108 @@ enum hf_status look_at(struct look *look, struct view key, look_fn *show, void *
 
 /* ---- Where to look ------------------------------------------------------------------- */
 
-/* A listing, and which of its keys are tables. */
-struct folder {
-    char prefix[KEY_BYTES_MAX + 1];
-    const char *end; /* a table's key ends with this */
+/* Who looks, and what a page of a listing is for. */
+struct tour {
+    struct look *look;
+    look_fn *show;
+    void *argument;
+    struct view end;          /* a table's key ends with this */
+    const struct view *shard; /* how the names of shards start */
 };
 
+typedef enum hf_status page_fn(const struct tour *tour, struct list_call *page,
+                               struct hf_error *error);
+
+static enum hf_status walk(const struct tour *tour, struct list_call list, page_fn *take,
+                           struct hf_error *error)
+{
+    struct hf_client *client = tour->look->client;
+    struct pages pages = { .list = list };
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && pages_next(&pages, client->store)) {
+        clock_learn(&client->clock, &pages.list.stamp);
+        status = take(tour, &pages.list, error);
+    }
+    return pages_end(&pages, status, error);
+}
+
+/* In the folder of an index other programs may have files of any name. */
+static bool is_table(const struct tour *tour, struct view key)
+{
+    return view_ends_with(key, tour->end) &&
+           (!view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)) || table_key_is_of_shard(key));
+}
+
 /* Moves the tables of a page together; returns how many. */
-static size_t keep_tables(struct list_call *page, struct view end)
+static size_t keep_tables(const struct tour *tour, struct list_call *page)
 {
     size_t kept = 0;
     for (size_t i = 0; i < page->count; i++)
-        if (view_ends_with(page->entries[i].key, end))
+        if (is_table(tour, page->entries[i].key))
             page->entries[kept++] = page->entries[i];
     return kept;
 }
 
-static enum hf_status show_page(struct look *look, struct list_call *page, struct view end,
-                                look_fn *show, void *argument, struct hf_error *error)
+static enum hf_status show_page(const struct tour *tour, struct list_call *page,
+                                struct hf_error *error)
 {
     enum hf_status status = HF_OK;
-    size_t count = keep_tables(page, end);
+    size_t count = keep_tables(tour, page);
     for (size_t i = 0; i < count && status == HF_OK; i += LOOK_BATCH) {
         size_t some = count - i < LOOK_BATCH ? count - i : LOOK_BATCH;
-        status = show_batch(look, page->entries + i, some, show, argument, error);
+        status =
+            show_batch(tour->look, page->entries + i, some, tour->show, tour->argument, error);
     }
     return status;
 }
 
-static enum hf_status show_folder(struct look *look, const struct folder *folder, look_fn *show,
-                                  void *argument, struct hf_error *error)
+/* The locks of an index's shards; `folder` is "indexes/<name>/". Its other folders, which may hold
+ * millions of objects, are not listed. */
+static enum hf_status show_index(const struct tour *tour, struct view folder,
+                                 struct hf_error *error)
 {
-    char after[KEY_BYTES_MAX];
-    struct list_call page = { .prefix = view_of(folder->prefix) };
-    enum hf_status status;
-    bool more = false;
-    do {
-        status = store_list(look->client->store, &page);
-        if (status != HF_OK) {
-            *error = page.error;
-            return status;
-        }
-        clock_learn(&look->client->clock, &page.stamp);
-        more = page.more && page.count > 0;
-        if (more) {
-            struct view last = page.entries[page.count - 1].key;
-            memcpy(after, last.data, last.size);
-            page.after = (struct view){ after, last.size };
-        }
-        status = show_page(look, &page, view_of(folder->end), show, argument, error);
-        list_release(&page);
-    } while (status == HF_OK && more);
+    char prefix[KEY_BYTES_MAX + 1];
+    struct view name = view_from(folder, strlen(LAYOUT_INDEX_FOLDER));
+    if (!layout_index_valid(view_cut(&name, '/')))
+        return HF_OK;
+    snprintf(prefix, sizeof prefix, "%.*s" LAYOUT_SHARD_FOLDER "%.*s", VIEW_ARGS(folder),
+             VIEW_ARGS(*tour->shard));
+    return walk(tour, (struct list_call){ .prefix = view_of(prefix) }, show_page, error);
+}
+
+static enum hf_status show_indexes(const struct tour *tour, struct list_call *page,
+                                   struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < page->count && status == HF_OK; i++)
+        if (page->entries[i].is_prefix)
+            status = show_index(tour, page->entries[i].key, error);
     return status;
 }
+
+/* Of scopes that start with "shard:" and this. */
+static enum hf_status show_shards(struct tour tour, struct view rest, struct hf_error *error)
+{
+    char prefix[KEY_BYTES_MAX + 1];
+    bool index_given = view_find(rest, '/') < rest.size;
+    struct view shard = rest;
+    struct view index = view_first(view_cut(&shard, '/'), INDEX_NAME_MAX + 1);
+    shard = view_first(shard, SHARD_NAME_MAX + 1);
+    tour.end = VIEW(LAYOUT_SHARD_LOCK);
+    tour.shard = &shard;
+    snprintf(prefix, sizeof prefix, LAYOUT_INDEX_FOLDER "%.*s%s", VIEW_ARGS(index),
+             index_given ? "/" : "");
+    if (index_given)
+        return show_index(&tour, view_of(prefix), error);
+    return walk(&tour, (struct list_call){ .prefix = view_of(prefix), .delimiter = VIEW("/") },
+                show_indexes, error);
+}
+
+/* A listing, and which of its keys are tables. */
+struct folder {
+    char prefix[KEY_BYTES_MAX + 1];
+    const char *end;
+};
 
 #define FOLDERS 4
 
@@ -253,14 +310,11 @@ static struct view first_word(struct view text)
     return view_first(text, view_find(text, ':'));
 }
 
-/* The folders in which scopes may stand that start like this. */
-static size_t choose_folders(const char *ns, struct view start, struct folder *folders,
-                             struct hf_error *error)
+/* The folders in which scopes may stand of this kind that start like this; of any kind when `all`.
+ * Shards have none: each index has one. */
+static size_t choose_folders(const char *ns, struct view kind, struct view rest, bool all,
+                             struct folder *folders)
 {
-    struct view rest = start;
-    bool kind_given = view_find(start, ':') < start.size;
-    struct view kind = kind_given ? view_cut(&rest, ':') : VIEW("named");
-    bool all = start.size == 0;
     size_t count = 0;
     if (all || view_equal(kind, VIEW("named")))
         snprintf(folders[count++].prefix, KEY_BYTES_MAX + 1, "%s" LAYOUT_META_FOLDER "%.*s", ns,
@@ -274,10 +328,6 @@ static size_t choose_folders(const char *ns, struct view start, struct folder *f
         folders[i].end = ".json";
     if (all || view_equal(kind, VIEW("chunk")) || view_equal(kind, VIEW("pin")))
         folders[count++] = (struct folder){ LAYOUT_CHUNK_FOLDER, LAYOUT_CHUNK_TABLE };
-    if (count == 0)
-        error_set(error, HF_INVALID,
-                  "'%.*s': a scope is named: path: tree: inode: range: chunk: or pin:",
-                  VIEW_ARGS(view_first(start, 60)));
     return count;
 }
 
@@ -285,20 +335,36 @@ enum hf_status look_around(struct look *look, struct view start, look_fn *show, 
                            struct hf_error *error)
 {
     struct folder folders[FOLDERS];
-    size_t count = choose_folders(look->client->space.ns, start, folders, error);
-    enum hf_status status = count > 0 ? HF_OK : HF_INVALID;
+    struct view rest = start;
+    bool all = start.size == 0, kind_given = view_find(start, ':') < start.size;
+    struct view kind = kind_given ? view_cut(&rest, ':') : VIEW("named");
+    bool shards = all || view_equal(kind, VIEW("shard"));
+    size_t count = choose_folders(look->client->space.ns, kind, rest, all, folders);
+    struct tour tour = { .look = look, .show = show, .argument = argument };
+    enum hf_status status = HF_OK;
+    if (count == 0 && !shards)
+        return error_set(
+            error, HF_INVALID,
+            "'%.*s': a scope is named: path: tree: inode: range: chunk: pin: or shard:",
+            VIEW_ARGS(view_first(start, 60)));
     look->round++;
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        status = show_folder(look, &folders[i], show, argument, error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        tour.end = view_of(folders[i].end);
+        status = walk(&tour, (struct list_call){ .prefix = view_of(folders[i].prefix) },
+                      show_page, error);
+    }
+    if (status == HF_OK && shards)
+        status = show_shards(tour, rest, error);
     if (status == HF_OK)
         forget_unseen(look, /* all */ false);
     return status;
 }
 
-enum hf_status look_at_chunks(struct look *look, look_fn *show, void *argument,
+enum hf_status look_at_common(struct look *look, look_fn *show, void *argument,
                               struct hf_error *error)
 {
-    return look_around(look, VIEW("chunk:"), show, argument, error);
+    enum hf_status status = look_around(look, VIEW("chunk:"), show, argument, error);
+    return status == HF_OK ? look_around(look, VIEW("shard:"), show, argument, error) : status;
 }
 
 bool look_matches(const struct lease *lease, struct view start)

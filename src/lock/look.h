@@ -39,14 +39,15 @@ void look_release(struct look *look);
 enum hf_status look_at(struct look *look, struct view key, look_fn *show, void *argument,
                        struct hf_error *error);
 
-/* Shows the tables of the client's namespace, and those of chunks, in order of their keys, as
- * far as they may hold scopes that start with this: "" for all, "deploy" or "named:deploy" for
- * names, "path:", "range:7:" and so on. INVALID when no scope could start like that. */
+/* Shows the tables of the client's namespace, those of chunks, and the locks of shards, each in
+ * order of their keys, as far as they may hold scopes that start with this: "" for all, "deploy" or
+ * "named:deploy" for names, "path:", "range:7:" and so on. INVALID when no scope could start like
+ * that. */
 enum hf_status look_around(struct look *look, struct view start, look_fn *show, void *argument,
                            struct hf_error *error);
 
-/* The tables of chunks alone, which belong to no namespace. */
-enum hf_status look_at_chunks(struct look *look, look_fn *show, void *argument,
+/* Only those of chunks and shards, which belong to no namespace. */
+enum hf_status look_at_common(struct look *look, look_fn *show, void *argument,
                               struct hf_error *error);
 
 /* Whether some scope of the lease starts with this. A barrier covers all. */

@@ -2,6 +2,7 @@
 
 #include "base/layout.h"
 #include "lock/epoch.h"
+#include "store/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,8 @@ static enum hf_status note_folder(struct store *store, struct map *names, struct
     bool has = false;
     struct view name = view_first(key, key.size - 1);
     if (name.size == 0 || name_check(name, NULL) != HF_OK ||
-        view_equal(key, VIEW(LAYOUT_CHUNK_FOLDER)))
+        view_equal(key, VIEW(LAYOUT_CHUNK_FOLDER)) ||
+        view_equal(key, VIEW(LAYOUT_INDEX_FOLDER)))
         return HF_OK;
     enum hf_status status = has_tables(store, name, &has, error);
     return status == HF_OK && has ? note(names, name, error) : status;
@@ -88,31 +90,18 @@ static enum hf_status note_epoch(struct map *names, struct view key, struct hf_e
 static enum hf_status walk(struct store *store, struct map *names, struct list_call list,
                            struct hf_error *error)
 {
-    char after[KEY_BYTES_MAX];
-    bool folders = list.delimiter.size > 0, more = true;
+    bool folders = list.delimiter.size > 0;
+    struct pages pages = { .list = list };
     enum hf_status status = HF_OK;
-    while (more && status == HF_OK) {
-        status = store_list(store, &list);
-        if (status != HF_OK) {
-            *error = list.error;
-            return status;
-        }
-        for (size_t i = 0; i < list.count && status == HF_OK; i++) {
-            const struct list_entry *entry = &list.entries[i];
+    while (status == HF_OK && pages_next(&pages, store))
+        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++) {
+            const struct list_entry *entry = &pages.list.entries[i];
             if (!folders)
                 status = note_epoch(names, entry->key, error);
             else if (entry->is_prefix)
                 status = note_folder(store, names, entry->key, error);
         }
-        more = list.more && list.count > 0;
-        if (more) {
-            struct view last = list.entries[list.count - 1].key;
-            memcpy(after, last.data, last.size);
-            list.after = (struct view){ after, last.size };
-        }
-        list_release(&list);
-    }
-    return status;
+    return pages_end(&pages, status, error);
 }
 
 enum hf_status restore_namespaces(struct store *store, const struct view *known,

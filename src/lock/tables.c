@@ -10,6 +10,16 @@
 
 /* ---- Where --------------------------------------------------------------------------- */
 
+/* The lock of the shard "<index>/<xx>". */
+static int shard_key(struct view name, char ret_key[KEY_BYTES_MAX + 1])
+{
+    struct view shard = name;
+    struct view index = view_cut(&shard, '/');
+    return snprintf(ret_key, KEY_BYTES_MAX + 1,
+                    LAYOUT_INDEX_FOLDER "%.*s/" LAYOUT_SHARD_FOLDER "%.*s" LAYOUT_SHARD_LOCK,
+                    VIEW_ARGS(index), VIEW_ARGS(shard));
+}
+
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error)
 {
@@ -27,6 +37,7 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
         size = snprintf(ret_key, room, "%s" LAYOUT_INODE_FOLDER "%" PRIu64 ".json", space->ns,
                         scope->inode);
         break;
+    case SCOPE_SHARD: size = shard_key(scope->name, ret_key); break;
     case SCOPE_CHUNK:
     case SCOPE_PIN:
         if (layout_partition_key(layout_home(scope->name), LAYOUT_LEASES, ret_key))
@@ -57,6 +68,16 @@ bool table_key_is_of_chunks(struct view key)
            cut_end(&partition, VIEW("/" LAYOUT_LEASES)) && layout_partition_valid(partition);
 }
 
+bool table_key_is_of_shard(struct view key)
+{
+    struct view rest = view_from(key, strlen(LAYOUT_INDEX_FOLDER));
+    struct view index = view_cut(&rest, '/');
+    struct view shard = view_from(rest, strlen(LAYOUT_SHARD_FOLDER));
+    return view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)) && layout_index_valid(index) &&
+           view_starts_with(rest, VIEW(LAYOUT_SHARD_FOLDER)) &&
+           cut_end(&shard, VIEW(LAYOUT_SHARD_LOCK)) && layout_shard_valid(shard);
+}
+
 bool table_key_is_ours(struct view key)
 {
     struct view rest = key;
@@ -66,6 +87,8 @@ bool table_key_is_ours(struct view key)
     uint64_t inode;
     if (key.size > KEY_BYTES_MAX || name_check(ns, NULL) != HF_OK)
         return false;
+    if (view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)))
+        return table_key_is_of_shard(key);
     if (table_key_is_of_chunks(key) || view_equal(path, VIEW(LAYOUT_PATHS)))
         return true;
     if (!cut_end(&name, VIEW(".json")))
@@ -85,6 +108,18 @@ static enum hf_status decode(struct view bytes, struct mono_time arrived, const 
     struct lease_table *table;
     const void *known = RULE(WATCH_OVER_RELOADS) ? previous : NULL;
     enum hf_status status = table_decode(bytes, arrived, known, &table, error);
+    if (status == HF_OK)
+        *ret_body = table;
+    return status;
+}
+
+static enum hf_status decode_of_shard(struct view bytes, struct mono_time arrived,
+                                      const void *previous, void **ret_body,
+                                      struct hf_error *error)
+{
+    struct lease_table *table;
+    const void *known = RULE(WATCH_OVER_RELOADS) ? previous : NULL;
+    enum hf_status status = table_decode_of_shard(bytes, arrived, known, &table, error);
     if (status == HF_OK)
         *ret_body = table;
     return status;
@@ -141,6 +176,15 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
     return HF_OK;
 }
 
+static struct lease_table *new_table(const struct table_space *space, uint64_t epoch,
+                                     struct hf_error *error)
+{
+    struct lease_table *table = table_new(&space->settings, epoch, error);
+    if (table)
+        table->of_shard = space->of_shards;
+    return table;
+}
+
 /* Writes a stub, if there is still nothing. */
 static enum hf_status write_stub(struct table_space *space, struct view key,
                                  struct lease_table *table, struct mono_time deadline,
@@ -167,13 +211,35 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
     return status;
 }
 
+/* Programs that know of no tokens delete the lock of a shard to give it back, and with it how far
+ * tokens had come. If the shard has been written, that is what happened: the new lock is one of
+ * theirs, which gets tokens of a new epoch, above those of the shard. */
+static enum hf_status note_deletion(struct table_space *space, struct view lock,
+                                    struct lease_table *table, struct mono_time deadline,
+                                    struct hf_error *error)
+{
+    char shard[KEY_BYTES_MAX + 1];
+    struct view name = lock;
+    if (!space->of_shards || !cut_end(&name, VIEW(LAYOUT_SHARD_LOCK)))
+        return HF_OK;
+    snprintf(shard, sizeof shard, "%.*s" LAYOUT_SHARD, VIEW_ARGS(name));
+    struct list_call list = { .prefix = view_of(shard), .max = 1, .deadline = deadline };
+    enum hf_status status = store_list(space->store, &list);
+    if (status == HF_OK)
+        table->adopted = list.count > 0;
+    else
+        *error = list.error;
+    list_release(&list);
+    return status;
+}
+
 /* Where stubs may be purged, a table is born in two writes: a put if absent that was given up
  * on must not bring back, much later, a table with old tokens. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
                             void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
     struct table_space *space = context;
-    struct lease_table *table = table_new(&space->settings, 0, error);
+    struct lease_table *table = new_table(space, 0, error);
     if (!table)
         return error->status;
     enum hf_status status = HF_OK;
@@ -184,6 +250,8 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     if (status == HF_OK && space->store->traits.delete_conditional && RULE(BORN_IN_TWO_WRITES))
         status = write_stub(space, key, table, deadline, ret_etag, error);
     table->next_token = early;
+    if (status == HF_OK)
+        status = note_deletion(space, key, table, deadline, error);
     if (status == HF_OK)
         status = prepare(space, table, deadline, error);
     if (status != HF_OK) {
@@ -197,6 +265,17 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
 const struct doc_type table_doc_type = {
     .bytes_max = TABLE_BYTES_READ_MAX,
     .decode = decode,
+    .is_whole = is_whole,
+    .prepare = prepare,
+    .birth = birth,
+    .encode = encode,
+    .written = written,
+    .free = release,
+};
+
+const struct doc_type shard_doc_type = {
+    .bytes_max = TABLE_BYTES_READ_MAX,
+    .decode = decode_of_shard,
     .is_whole = is_whole,
     .prepare = prepare,
     .birth = birth,
@@ -266,7 +345,7 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
         barrier.ttl = SPAN_MS(LEASE_TTL_MS_MIN);
     struct table_op op = { .kind = TABLE_BARRIER, .wanted = &barrier, .epoch = epoch };
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
-    struct lease_table *table = table_new(&space->settings, epoch, error);
+    struct lease_table *table = new_table(space, epoch, error);
     enum hf_status status = table ? HF_OK : error->status;
     if (table && RULE(BARRIER_AFTER_DAMAGE))
         status = table_apply(table, &op, &evidence);
@@ -286,11 +365,13 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
 }
 
 /* CONFLICT when it is a table after all. */
-static enum hf_status check_damaged(struct view bytes, struct mono_time arrived,
-                                    struct hf_error *error)
+static enum hf_status check_damaged(const struct table_space *space, struct view bytes,
+                                    struct mono_time arrived, struct hf_error *error)
 {
     struct lease_table *table;
-    enum hf_status status = table_decode(bytes, arrived, NULL, &table, error);
+    enum hf_status status = space->of_shards
+                                ? table_decode_of_shard(bytes, arrived, NULL, &table, error)
+                                : table_decode(bytes, arrived, NULL, &table, error);
     if (status == HF_CORRUPT)
         return HF_OK;
     if (status == HF_OK)
@@ -306,7 +387,7 @@ enum hf_status table_replace(struct table_space *space, struct view key,
     enum hf_status status = store_get(space->store, &get);
     uint64_t epoch;
     if (status == HF_OK)
-        status = check_damaged(buffer_view(&bytes), get.stamp.received, error);
+        status = check_damaged(space, buffer_view(&bytes), get.stamp.received, error);
     else
         *error = get.error;
     bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));

@@ -6,16 +6,20 @@
 #include "doc/doc.h"
 #include "lease/table.h"
 
-/* What the tables of one namespace have in common. */
+/* What the tables of one namespace have in common, or the locks of all shards. */
 struct table_space {
     struct store *store;
     struct doc_clock *clock;
     struct lease_settings settings;
+    bool of_shards;
     char ns[NAME_BYTES_MAX + 1];
 };
 
 /* Bodies are struct lease_table, the context is the struct table_space. */
 extern const struct doc_type table_doc_type;
+
+/* The same for locks of shards. */
+extern const struct doc_type shard_doc_type;
 
 /* The key of the table in which a scope lives: what can conflict is in one table. */
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
@@ -27,6 +31,9 @@ bool table_key_is_ours(struct view key);
 
 /* Whether it is the table of the chunks and pins of some partition. */
 bool table_key_is_of_chunks(struct view key);
+
+/* Whether it is the lock of some shard. */
+bool table_key_is_of_shard(struct view key);
 
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held

@@ -1,0 +1,155 @@
+/* workload_index.c: nodes that put records into an index, compile it and read it, while another
+ * program writes entries of its own, and anything goes wrong. What must be true stands in
+ * judge_index.h; what nodes do in index_put.c and index_act.c.
+ *
+ * Once it is calm, and all that was on its way has landed, one node compiles until nothing is left;
+ * once more, which must change nothing; and reads everything. */
+#include "base/check.h"
+#include "sim/index_work.h"
+
+#include <stdlib.h>
+
+/* After the calm: what was under way has arrived. */
+#define SETTLE SPAN_S(3 * 3600)
+
+#define AWAIT_TRIES_MAX 1000
+#define AWAIT_STEP      SPAN_S(600)
+
+/* Until a lock that somebody left is over, and the last of a few trials succeeds. */
+#define ROUNDS_MAX 8
+#define ROUND_STEP SPAN_S(60)
+
+static void open_all(struct indexer *indexer)
+{
+    const struct index_plan *plan = &indexer->work->plan;
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_error error;
+    char label[32];
+    snprintf(label, sizeof label, "node-%u", node_number(indexer->node));
+    options.holder = label;
+    options.skew_tolerance_ms = plan->skew_tolerance_ms;
+    indexer->store = net_store_open(indexer->work->run->net, indexer->node);
+    check(indexer->store);
+    check(client_new(indexer->store, &options, &indexer->client, &error) == HF_OK);
+    judge_index_client(indexer->work->judge, indexer->node, indexer->client);
+}
+
+static void close_all(struct indexer *indexer)
+{
+    judge_index_client(indexer->work->judge, indexer->node, NULL);
+    index_close(indexer->index);
+    hf_client_close(indexer->client);
+    store_close(indexer->store);
+}
+
+static void sleep_until_true(struct indexer *indexer, int64_t true_us)
+{
+    if (world_now_us(indexer->work->run->world) < true_us)
+        env_sleep_until(indexer->env, node_moment(indexer->node, true_us));
+}
+
+static void await_the_others(struct indexer *indexer)
+{
+    const struct index_work *work = indexer->work;
+    for (unsigned i = 1; i <= work->run->options->nodes; i++)
+        for (int tries = 0; !work->rested[i] && tries < AWAIT_TRIES_MAX; tries++)
+            env_sleep(indexer->env, AWAIT_STEP);
+}
+
+static void compile_to_the_end(struct indexer *indexer)
+{
+    bool done = false;
+    for (int i = 0; i < ROUNDS_MAX && !done; i++) {
+        done = indexer_open(indexer, INDEX_FIELDS_FIRST) && indexer_compile_all(indexer);
+        if (!done)
+            env_sleep(indexer->env, ROUND_STEP);
+    }
+    if (done)
+        indexer_check_all(indexer);
+    indexer->work->settled = true;
+}
+
+static void program(struct node *node, void *argument)
+{
+    struct index_work *work = argument;
+    unsigned number = node_number(node);
+    struct indexer indexer = { .work = work, .node = node, .env = node_env(node) };
+    open_all(&indexer);
+    while (work->left[number] > 0) {
+        work->left[number]--;
+        run_count_operation(work->run);
+        indexer_act(&indexer);
+    }
+    sleep_until_true(&indexer, work->run->calm_us);
+    if (work->plan.all_compile && !work->rested[number] &&
+        indexer_open(&indexer, INDEX_FIELDS_FIRST))
+        indexer_compile_all(&indexer);
+    work->rested[number] = true;
+    if (number == 1 && !work->settled) {
+        sleep_until_true(&indexer, work->run->calm_us + SETTLE.us);
+        await_the_others(&indexer);
+        compile_to_the_end(&indexer);
+    }
+    close_all(&indexer);
+}
+
+/* The lock of the first key's shard, as another program may have left it. */
+static void leave_lock(struct index_work *work)
+{
+    static const char of_another[] = "{\"worker_id\":\"pi-3\","
+                                     "\"created_at\":\"2025-12-31T23:59:50Z\","
+                                     "\"expires_at\":\"2026-01-01T00:00:20Z\"}";
+    char key[64];
+    struct shard_id shard = shard_of_key(index_plan_key(0), SIM_INDEX_DIGITS);
+    bool is_lock = work->plan.lock == LOCK_OF_ANOTHER;
+    struct put_call put = { .body = is_lock ? view_of(of_another) : VIEW("garbage") };
+    if (work->plan.lock == LOCK_ABSENT)
+        return;
+    snprintf(key, sizeof key, "indexes/" SIM_INDEX "/shards/%s.lock", shard.text);
+    put.key = view_of(key);
+    bucket_put(net_bucket(work->run->net), &put);
+}
+
+static void *start(struct run *run)
+{
+    struct index_work *work = calloc(1, sizeof *work);
+    check(work);
+    work->run = run;
+    work->plan = index_plan_draw(run->world);
+    struct judge_index_options options = {
+        .index = SIM_INDEX,
+        .digits = SIM_INDEX_DIGITS,
+        .delete_conditional = bucket_traits(net_bucket(run->net)).delete_conditional,
+    };
+    work->judge = judge_index_new(run, &options);
+    leave_lock(work);
+    unsigned nodes = run->options->nodes;
+    for (unsigned i = 0; i < run->options->operations; i++)
+        work->left[1 + i % nodes]++;
+    for (unsigned i = 0; i < nodes; i++)
+        node_boot(world_node(run->world, i), program, work);
+    return work;
+}
+
+static void judge(struct run *run, void *state)
+{
+    struct index_work *work = state;
+    (void)run;
+    judge_index_end(work->judge);
+}
+
+static void free_state(void *state)
+{
+    struct index_work *work = state;
+    judge_index_free(work->judge);
+    free(work);
+}
+
+const struct workload workload_index = {
+    .name = "index",
+    .about = "nodes put, compile and read an index; no key is lost, and readers see the latest",
+    .tune = index_tune,
+    .start = start,
+    .judge = judge,
+    .free = free_state,
+};

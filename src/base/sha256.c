@@ -1,0 +1,120 @@
+/* sha256.c: SHA-256 as FIPS 180-4 defines it, in plain C: for short texts, and alike on every
+ * machine and in the simulator. docs/decisions/0013-sha256-by-hand.md says why it is not a
+ * library's. */
+#include "base/hash.h"
+
+#define BLOCK_BYTES 64
+#define ROUNDS      64
+
+/* The first 32 bits of the fractions of the square roots of the first 8 primes, ... */
+static const uint32_t first_state[8] = {
+    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+};
+
+/* ... and of the cube roots of the first 64. */
+static const uint32_t constants[ROUNDS] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
+    0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
+    0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f,
+    0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7,
+    0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc,
+    0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
+    0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116,
+    0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
+    0xc67178f2,
+};
+
+static inline uint32_t rotate_right(uint32_t word, unsigned bits)
+{
+    return word >> bits | word << (32 - bits);
+}
+
+static inline uint32_t load_word(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+           bytes[3];
+}
+
+static void store_word(uint32_t word, unsigned char *bytes)
+{
+    for (unsigned i = 0; i < 4; i++)
+        bytes[i] = (unsigned char)(word >> (24 - 8 * i));
+}
+
+/* The sixteen words of a block, and those that follow from them. */
+static void make_schedule(const unsigned char *block, uint32_t schedule[ROUNDS])
+{
+    for (size_t i = 0; i < 16; i++)
+        schedule[i] = load_word(block + 4 * i);
+    for (size_t i = 16; i < ROUNDS; i++) {
+        uint32_t far = schedule[i - 15], near = schedule[i - 2];
+        uint32_t mixed_far = rotate_right(far, 7) ^ rotate_right(far, 18) ^ far >> 3;
+        uint32_t mixed_near = rotate_right(near, 17) ^ rotate_right(near, 19) ^ near >> 10;
+        schedule[i] = schedule[i - 16] + mixed_far + schedule[i - 7] + mixed_near;
+    }
+}
+
+/* One round. What the standard moves along from variable to variable stays where it is: each
+ * round names the eight of them one place further. `word` is of the schedule, its constant
+ * added. */
+static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                        uint32_t g, uint32_t *h, uint32_t word)
+{
+    uint32_t mixed_e = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+    uint32_t mixed_a = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+    uint32_t choice = g ^ (e & (f ^ g));
+    uint32_t majority = (a & b) | (c & (a | b));
+    uint32_t first = *h + mixed_e + choice + word;
+    *d += first;
+    *h = first + mixed_a + majority;
+}
+
+static void add_block(uint32_t state[8], const unsigned char *block)
+{
+    uint32_t words[ROUNDS];
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    make_schedule(block, words);
+    for (size_t i = 0; i < ROUNDS; i += 8) {
+        turn(a, b, c, &d, e, f, g, &h, words[i] + constants[i]);
+        turn(h, a, b, &c, d, e, f, &g, words[i + 1] + constants[i + 1]);
+        turn(g, h, a, &b, c, d, e, &f, words[i + 2] + constants[i + 2]);
+        turn(f, g, h, &a, b, c, d, &e, words[i + 3] + constants[i + 3]);
+        turn(e, f, g, &h, a, b, c, &d, words[i + 4] + constants[i + 4]);
+        turn(d, e, f, &g, h, a, b, &c, words[i + 5] + constants[i + 5]);
+        turn(c, d, e, &f, g, h, a, &b, words[i + 6] + constants[i + 6]);
+        turn(b, c, d, &e, f, g, h, &a, words[i + 7] + constants[i + 7]);
+    }
+    const uint32_t after[8] = { a, b, c, d, e, f, g, h };
+    for (size_t i = 0; i < 8; i++)
+        state[i] += after[i];
+}
+
+/* What is left of the bytes, a bit that is set, zeros, and how many bits there were: one
+ * block, or two where the number does not fit into the first. */
+static void add_end(uint32_t state[8], struct view left, uint64_t bits)
+{
+    unsigned char blocks[2 * BLOCK_BYTES] = { 0 };
+    size_t size = left.size + 1 + sizeof bits <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
+    if (left.size > 0)
+        memcpy(blocks, left.data, left.size);
+    blocks[left.size] = 0x80;
+    store_word((uint32_t)(bits >> 32), blocks + size - 8);
+    store_word((uint32_t)bits, blocks + size - 4);
+    for (size_t at = 0; at < size; at += BLOCK_BYTES)
+        add_block(state, blocks + at);
+}
+
+void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES])
+{
+    uint32_t state[8];
+    size_t in_blocks = bytes.size - bytes.size % BLOCK_BYTES;
+    memcpy(state, first_state, sizeof state);
+    for (size_t at = 0; at < in_blocks; at += BLOCK_BYTES)
+        add_block(state, (const unsigned char *)bytes.data + at);
+    add_end(state, view_from(bytes, in_blocks), (uint64_t)bytes.size * 8);
+    for (size_t i = 0; i < 8; i++)
+        store_word(state[i], ret_digest + 4 * i);
+}

@@ -1,0 +1,250 @@
+/* index_compile.c: `index compile`: entries of the inbox into shards, once or until stopped. */
+#include "base/parse.h"
+#include "cli/index.h"
+#include "cli/interrupt.h"
+#include "cli/json_add.h"
+#include "cli/progress.h"
+#include "index/compile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct compiling {
+    struct index_desk desk;
+    struct compile_options options;
+    struct compile_totals totals;
+    struct gauge gauge;
+    struct mono_time begun;
+    uint64_t shards, entries; /* so far, for the gauge */
+    bool nobody_reads;        /* our output cannot be written any more */
+};
+
+/* ---- Telling ------------------------------------------------------------------------- */
+
+static void add_cleared(json_t **object, const struct clear_report *clear)
+{
+    json_add_count(object, "deleted", clear->deleted);
+    json_add_count(object, "marked", clear->marked);
+    json_add_count(object, "newer", clear->newer);
+    json_add_count(object, "left", clear->left);
+}
+
+static json_t *report_as_json(const struct compile_report *report)
+{
+    json_t *object = json_object();
+    json_add(&object, "event", json_string("shard"));
+    json_add(&object, "shard", json_string(report->shard.text));
+    json_add(&object, "end", json_string(compile_end_name(report->end)));
+    json_add_words(&object, "why", view_of(report->why.why));
+    json_add_count(&object, "token", report->token);
+    json_add_count(&object, "entries", report->entries);
+    json_add_count(&object, "new", report->fold.records_new);
+    json_add_count(&object, "later", report->fold.records_later);
+    json_add_count(&object, "superseded", report->fold.superseded);
+    json_add_count(&object, "records", report->fold.records);
+    json_add_count(&object, "bytes", report->fold.bytes);
+    json_add_count(&object, "aside", report->aside);
+    json_add_words(&object, "first_aside", view_of(report->first_aside));
+    add_cleared(&object, &report->clear);
+    return object;
+}
+
+/* "a3  done: 12 entries, 3 new, 2 later, 7 superseded; 120 records, 4.2 KiB" */
+static void tell_report(struct output *out, const struct compile_report *report)
+{
+    char size[SIZE_TEXT_MAX];
+    output_print(out, "%s  %s", report->shard.text, compile_end_name(report->end));
+    if (report->end == COMPILE_DONE) {
+        output_print(out, ": %" PRIu64 " entr%s", report->entries,
+                     report->entries == 1 ? "y" : "ies");
+        output_print(out, ", %" PRIu64 " new, %" PRIu64 " later, %" PRIu64 " superseded",
+                     report->fold.records_new, report->fold.records_later,
+                     report->fold.superseded);
+        if (report->folds > 0)
+            output_print(out, "; %" PRIu64 " records, %s", report->fold.records,
+                         size_text(report->fold.bytes, size));
+    }
+    if (report->why.status != HF_OK) {
+        output_text(out, ": ");
+        output_words(out, view_of(report->why.why));
+    }
+    if (report->aside > 0) {
+        output_print(out, "; %" PRIu64 " set aside, the first since ", report->aside);
+        output_words(out, view_of(report->first_aside));
+    }
+    output_text(out, "\n");
+}
+
+/* Of a single pass, whose totals are told at its end, only what somebody should look at. */
+static bool is_worth_a_line(const struct compiling *compiling,
+                            const struct compile_report *report)
+{
+    if (compiling->desk.cli->quiet || report->end == COMPILE_NOTHING)
+        return false;
+    return !compiling->options.once || report->end != COMPILE_DONE || report->aside > 0 ||
+           report->why.status != HF_OK;
+}
+
+static void flush(struct compiling *compiling)
+{
+    gauge_clear(&compiling->gauge);
+    if (output_flush(&compiling->desk.cli->out, /* error */ NULL) != HF_OK)
+        compiling->nobody_reads = true;
+}
+
+static void show_progress(struct compiling *compiling)
+{
+    struct gauge *gauge = &compiling->gauge;
+    char words[80];
+    if (!compiling->options.once || !gauge_is_due(gauge))
+        return;
+    snprintf(words, sizeof words, "compile  %" PRIu64 " shards  %" PRIu64 " entries",
+             compiling->shards, compiling->entries);
+    gauge_say(gauge, view_of(words));
+}
+
+static void tell(void *argument, const struct compile_report *report)
+{
+    struct compiling *compiling = argument;
+    struct cli *cli = compiling->desk.cli;
+    compiling->shards++;
+    compiling->entries += report->entries;
+    show_progress(compiling);
+    if (cli->json && report->end != COMPILE_NOTHING)
+        output_json(&cli->out, report_as_json(report));
+    else if (!cli->json && is_worth_a_line(compiling, report))
+        tell_report(&cli->out, report);
+    else
+        return;
+    flush(compiling);
+}
+
+static void tell_trouble(void *argument, const struct hf_error *error)
+{
+    struct compiling *compiling = argument;
+    struct cli *cli = compiling->desk.cli;
+    if (cli->json) {
+        json_t *object = json_object();
+        json_add(&object, "event", json_string("trouble"));
+        json_add(&object, "status", json_string(hf_status_name(error->status)));
+        json_add_words(&object, "why", view_of(error->why));
+        output_json(&cli->out, object);
+    } else {
+        output_print(&cli->out, "trouble: %s: ", hf_status_name(error->status));
+        output_words(&cli->out, view_of(error->why));
+        output_text(&cli->out, "\n");
+    }
+    flush(compiling);
+}
+
+static json_t *totals_as_json(const struct compile_totals *totals)
+{
+    json_t *object = json_object();
+    json_add_count(&object, "shards_done", totals->shards_done);
+    json_add_count(&object, "shards_held", totals->shards_held);
+    json_add_count(&object, "shards_lost", totals->shards_lost);
+    json_add_count(&object, "shards_failed", totals->shards_failed);
+    json_add_count(&object, "entries", totals->entries);
+    json_add_count(&object, "new", totals->records_new);
+    json_add_count(&object, "later", totals->records_later);
+    json_add_count(&object, "superseded", totals->superseded);
+    json_add_count(&object, "aside", totals->aside);
+    add_cleared(&object, &totals->clear);
+    return object;
+}
+
+static void tell_totals(struct output *out, const struct compile_totals *totals)
+{
+    output_text(out, "compiled ");
+    output_count(out, totals->shards_done, "shard");
+    output_print(out,
+                 ": %" PRIu64 " entr%s, %" PRIu64 " new, %" PRIu64 " later, %" PRIu64
+                 " superseded",
+                 totals->entries, totals->entries == 1 ? "y" : "ies", totals->records_new,
+                 totals->records_later, totals->superseded);
+    if (totals->aside > 0)
+        output_print(out, ", %" PRIu64 " set aside", totals->aside);
+    if (totals->clear.left > 0)
+        output_print(out, ", %" PRIu64 " not cleared yet", totals->clear.left);
+    if (totals->shards_held > 0)
+        output_print(out, "; %" PRIu64 " held by others", totals->shards_held);
+    if (totals->shards_lost > 0)
+        output_print(out, "; %" PRIu64 " lost to others", totals->shards_lost);
+    if (totals->shards_failed > 0)
+        output_print(out, "; %" PRIu64 " failed", totals->shards_failed);
+    output_text(out, "\n");
+}
+
+static void tell_done(struct compiling *compiling)
+{
+    struct cli *cli = compiling->desk.cli;
+    struct span took = mono_since(env_now(cli->env), compiling->begun);
+    if (!cli->json) {
+        if (!cli->quiet)
+            tell_totals(&cli->out, &compiling->totals);
+        return;
+    }
+    json_t *object = json_object();
+    json_add(&object, "event", json_string("done"));
+    json_add(&object, "seconds", json_real((double)took.us / 1e6));
+    json_add(&object, "totals", totals_as_json(&compiling->totals));
+    output_json(&cli->out, object);
+}
+
+/* ---- The command --------------------------------------------------------------------- */
+
+static bool is_over(void *argument)
+{
+    const struct compiling *compiling = argument;
+    return interrupted() || compiling->nobody_reads;
+}
+
+static enum hf_status take_options(struct compiling *compiling)
+{
+    struct cli *cli = compiling->desk.cli;
+    struct compile_options *options = &compiling->options;
+    const struct option_value *ttl = cli_option(cli, "ttl"), *poll = cli_option(cli, "poll");
+    char most[SPAN_TEXT_MAX];
+    options->once = !cli_given(cli, "watch");
+    if (ttl && (ttl->span.us < SPAN_S(1).us || ttl->span.us > COMPILE_TTL_MAX.us))
+        return error_set(&cli->error, HF_INVALID, "--ttl takes 1s to %s, not %.*s",
+                         span_text(COMPILE_TTL_MAX, most),
+                         VIEW_ARGS(view_first(ttl->text, 40)));
+    if (poll && options->once)
+        return error_set(&cli->error, HF_INVALID, "--poll goes with --watch");
+    if (ttl)
+        options->ttl = ttl->span;
+    if (poll)
+        options->poll = poll->span;
+    return index_shard_option(&compiling->desk, &options->shard);
+}
+
+/* To be stopped is how watching ends; of a single pass it is not all that was asked for. */
+static enum hf_status compile_now(struct compiling *compiling)
+{
+    struct cli *cli = compiling->desk.cli;
+    gauge_start(&compiling->gauge, cli, VIEW("compile"));
+    enum hf_status status = index_compile(compiling->desk.index, &compiling->options,
+                                          &compiling->totals, &cli->error);
+    gauge_clear(&compiling->gauge);
+    tell_done(compiling);
+    if (status == HF_OK && compiling->options.once)
+        status = interrupt_check(&cli->error);
+    return status;
+}
+
+enum hf_status run_index_compile(struct cli *cli)
+{
+    struct compiling compiling = { .begun = env_now(cli->env), .options = COMPILE_OPTIONS };
+    compiling.options.stop = is_over;
+    compiling.options.tell = tell;
+    compiling.options.trouble = tell_trouble;
+    compiling.options.argument = &compiling;
+    enum hf_status status = index_desk_open(&compiling.desk, cli, /* compiles */ true);
+    if (status == HF_OK)
+        status = take_options(&compiling);
+    if (status == HF_OK)
+        status = compile_now(&compiling);
+    index_desk_close(&compiling.desk);
+    return status;
+}

@@ -1,0 +1,584 @@
+/* index_put.c: `index create` and `index put`: one record, or all rows of a file, into the inbox or
+ * straight into shards. */
+#include "base/parse.h"
+#include "cli/files.h"
+#include "cli/index.h"
+#include "cli/index_rows.h"
+#include "cli/interrupt.h"
+#include "cli/json_add.h"
+#include "index/compile.h"
+#include "index/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Creating ------------------------------------------------------------------------ */
+
+#define DIGITS_USUAL 2
+
+static enum hf_status take_schema(struct cli *cli, struct schema *ret_schema)
+{
+    struct view fields[INDEX_FIELDS_MAX];
+    size_t count = 0;
+    struct view rest = cli_option(cli, "fields")->text;
+    const struct option_value *digits = cli_option(cli, "digits");
+    while (rest.size > 0 && count < INDEX_FIELDS_MAX)
+        fields[count++] = view_cut(&rest, ',');
+    if (rest.size > 0)
+        return error_set(&cli->error, HF_INVALID, "an index has up to %d fields",
+                         INDEX_FIELDS_MAX);
+    if (digits && (digits->number == 0 || digits->number > INDEX_DIGITS_MAX))
+        return error_set(&cli->error, HF_INVALID, "--digits takes 1 to %d, not %.*s",
+                         INDEX_DIGITS_MAX, VIEW_ARGS(view_first(digits->text, 40)));
+    return schema_new(fields, count, cli_option(cli, "key")->text,
+                      cli_option(cli, "time")->text,
+                      digits ? (unsigned)digits->number : DIGITS_USUAL,
+                      !cli_given(cli, "no-foreign"), ret_schema, &cli->error);
+}
+
+static void tell_made(struct cli *cli, enum index_made made, const struct schema *schema)
+{
+    static const char *const words[] = { [INDEX_CREATED] = "created",
+                                         [INDEX_EXTENDED] = "extended",
+                                         [INDEX_UNCHANGED] = "unchanged" };
+    if (cli->json) {
+        json_t *object = json_object();
+        json_add_words(&object, "index", cli_argument(cli, 0));
+        json_add(&object, "made", json_string(words[made]));
+        json_add_count(&object, "version", schema->version_count);
+        json_add_count(&object, "fields", schema->field_count);
+        json_add_count(&object, "shards", shard_count(schema->digits));
+        output_json(&cli->out, object);
+        return;
+    }
+    if (cli->quiet)
+        return;
+    output_print(&cli->out, "%s index %s", words[made], cli->arguments[0]);
+    if (made == INDEX_EXTENDED)
+        output_print(&cli->out, " to version %zu", schema->version_count);
+    output_print(&cli->out, ": %zu fields, %zu shards\n", schema->field_count,
+                 shard_count(schema->digits));
+}
+
+enum hf_status run_index_create(struct cli *cli)
+{
+    struct schema schema;
+    enum index_made made;
+    struct index_desk desk = { .cli = cli };
+    enum hf_status status = take_schema(cli, &schema);
+    if (status == HF_OK)
+        status = cli_open_store(cli);
+    if (status == HF_OK)
+        status = index_create(cli->store, cli_argument(cli, 0), &schema, &made, &cli->error);
+    if (status == HF_OK)
+        status = index_open(cli->store, /* client */ NULL, cli_argument(cli, 0), &desk.index,
+                            &cli->error);
+    if (status == HF_OK)
+        tell_made(cli, made, &desk.index->schema);
+    index_desk_close(&desk);
+    return status;
+}
+
+/* ---- One record ---------------------------------------------------------------------- */
+
+/* Microseconds, since two records of one second are common. */
+#define NOW_TEXT_MAX (TIME_TEXT_MAX + 4)
+static const char *now_text(struct env *env, char text[NOW_TEXT_MAX])
+{
+    struct wall_time now = env_wall(env);
+    char to_ms[TIME_TEXT_MAX];
+    time_text(now, to_ms);
+    snprintf(text, NOW_TEXT_MAX, "%.23s%03dZ", to_ms, (int)(now.us % 1000));
+    return text;
+}
+
+/* Reads FIELD=VALUE for each argument behind the name. */
+static enum hf_status take_values(struct index_desk *desk, struct view *values)
+{
+    struct cli *cli = desk->cli;
+    for (size_t i = 1; i < cli->argument_count; i++) {
+        size_t field;
+        struct view value = cli_argument(cli, i), whole = value;
+        struct view name = view_cut(&value, '=');
+        if (name.size == whole.size)
+            return error_set(&cli->error, HF_INVALID,
+                             "a field is given as FIELD=VALUE, not as '%.*s'",
+                             VIEW_ARGS(view_first(whole, 60)));
+        enum hf_status status = index_field(&desk->index->schema, name, &field, &cli->error);
+        if (status != HF_OK)
+            return status;
+        if (values[field].data)
+            return error_set(&cli->error, HF_INVALID, "the field '%.*s' is given twice",
+                             VIEW_ARGS(name));
+        values[field] = value;
+    }
+    return HF_OK;
+}
+
+static void tell_one(struct cli *cli, const struct record *record)
+{
+    struct buffer key = BUFFER_INIT(8 * INDEX_KEY_BYTES_MAX);
+    if (cli->json) {
+        json_t *object = json_object();
+        json_add_count(&object, "records", 1);
+        json_add_count(&object, "refused", 0);
+        output_json(&cli->out, object);
+    } else if (!cli->quiet) {
+        escape_append(&key, record->key);
+        output_print(&cli->out, "put %.*s\n", VIEW_ARGS(buffer_view(&key)));
+    }
+    buffer_release(&key);
+}
+
+static enum hf_status put_one(struct index_desk *desk, struct buffer *bytes,
+                              struct buffer *space)
+{
+    struct cli *cli = desk->cli;
+    const struct schema *schema = &desk->index->schema;
+    struct view values[INDEX_FIELDS_MAX] = { 0 };
+    struct record record;
+    char now[NOW_TEXT_MAX];
+    size_t bad, count = 0;
+    enum hf_status status = take_values(desk, values);
+    if (status != HF_OK)
+        return status;
+    if (!values[schema->time].data)
+        values[schema->time] = view_of(now_text(cli->env, now));
+    for (size_t i = 0; i < schema->field_count; i++)
+        count = values[i].data ? i + 1 : count;
+    if (!record_write(bytes, values, count))
+        return error_no_memory(&cli->error);
+    status = record_read(schema, buffer_view(bytes), space, &record,
+                         /* too_many_fields */ NULL, &cli->error);
+    if (status == HF_OK)
+        status = index_put(desk->index, &record.bytes, 1, &bad, &cli->error);
+    if (status == HF_OK)
+        tell_one(cli, &record);
+    return status;
+}
+
+/* ---- Many rows ----------------------------------------------------------------------- */
+
+/* What one batch takes: into the inbox by number, straight into shards by memory. */
+#define INBOX_BATCH_BYTES (8 * MIB)
+#define FOLD_BATCH_BYTES  (64 * MIB)
+#define FOLD_WAIT         SPAN_S(60)
+#define WAIT_STEP         SPAN_MS(500)
+#define REFUSALS_SHOWN    10
+
+struct loading {
+    struct index_desk desk;
+    struct rows rows;
+    bool fold;
+    struct span wait; /* for a shard that somebody else has */
+    uint64_t size;    /* of the file; 0: nobody knows */
+    struct gauge gauge;
+    struct arena arena; /* of the batch: */
+    struct record *records;
+    size_t count, capacity;
+    uint64_t bytes; /* that it takes of memory */
+    struct buffer space;
+    struct manifest noted; /* shards that were folded */
+    uint64_t taken;        /* records that are there and durable ... */
+    uint64_t by_inbox;     /* ... of them, of shards that somebody else held for long */
+    uint64_t refused;      /* rows */
+    uint64_t lines_taken;  /* the last line of which is known that all up to it is done */
+};
+
+static void refuse(struct loading *loading, struct hf_error *error)
+{
+    struct cli *cli = loading->desk.cli;
+    if (loading->refused++ >= REFUSALS_SHOWN && !cli->json)
+        return;
+    gauge_clear(&loading->gauge);
+    error_prefix(error, "line %" PRIu64, loading->rows.line);
+    cli_report(cli, cli_argument(cli, 0), error);
+}
+
+static bool grow(struct loading *loading)
+{
+    if (loading->count < loading->capacity)
+        return true;
+    size_t capacity = loading->capacity ? 2 * loading->capacity : BATCH_MAX;
+    struct record *records = realloc(loading->records, capacity * sizeof *loading->records);
+    if (!records)
+        return false;
+    loading->records = records;
+    loading->capacity = capacity;
+    return true;
+}
+
+/* Judges the row that was read and keeps a copy. */
+static enum hf_status keep_row(struct loading *loading, struct hf_error *error)
+{
+    struct record record;
+    enum hf_status status = record_read(&loading->desk.index->schema, loading->rows.record,
+                                        &loading->space, &record, NULL, error);
+    if (status == HF_INVALID) {
+        refuse(loading, error);
+        return HF_OK;
+    }
+    if (status != HF_OK)
+        return status;
+    bool inside = loading->space.size == 0; /* else it has escapes */
+    struct view copy = arena_copy(&loading->arena, record.bytes);
+    if (!copy.data)
+        return error_no_memory(error);
+    struct view key = inside ? (struct view){ copy.data + (record.key.data - record.bytes.data),
+                                              record.key.size }
+                             : arena_copy(&loading->arena, record.key);
+    if (!key.data || !grow(loading))
+        return error_no_memory(error);
+    loading->records[loading->count++] = (struct record){ copy, key, record.time };
+    loading->bytes += copy.size + (inside ? 0 : key.size) + 2 * sizeof record;
+    return HF_OK;
+}
+
+/* Puts records into the inbox, in as many calls as it takes. */
+static enum hf_status put_records(struct loading *loading, const struct record *records,
+                                  size_t count)
+{
+    struct view batch[BATCH_MAX];
+    size_t bad;
+    for (size_t done = 0; done < count;) {
+        size_t now = count - done < BATCH_MAX ? count - done : BATCH_MAX;
+        for (size_t i = 0; i < now; i++)
+            batch[i] = records[done + i].bytes;
+        enum hf_status status =
+            index_put(loading->desk.index, batch, now, &bad, &loading->desk.cli->error);
+        if (status != HF_OK)
+            return status;
+        done += now;
+        loading->taken += now;
+    }
+    return HF_OK;
+}
+
+/* ---- Straight into shards ------------------------------------------------------------- */
+
+struct placed {
+    size_t shard;
+    struct record record;
+};
+
+static int compare_placed(const void *a, const void *b)
+{
+    const struct placed *left = a, *right = b;
+    return left->shard < right->shard ? -1 : left->shard > right->shard;
+}
+
+/* Sorts the batch by shards; the number of each record's shard goes to ret_shards. */
+static enum hf_status sort_by_shard(struct loading *loading, size_t *ret_shards)
+{
+    unsigned digits = loading->desk.index->schema.digits;
+    struct placed *placed = malloc(loading->count * sizeof *placed);
+    if (!placed)
+        return error_no_memory(&loading->desk.cli->error);
+    for (size_t i = 0; i < loading->count; i++) {
+        placed[i].record = loading->records[i];
+        struct shard_id shard = shard_of_key(placed[i].record.key, digits);
+        shard_number(view_of(shard.text), digits, &placed[i].shard);
+    }
+    qsort(placed, loading->count, sizeof *placed, compare_placed);
+    for (size_t i = 0; i < loading->count; i++) {
+        loading->records[i] = placed[i].record;
+        ret_shards[i] = placed[i].shard;
+    }
+    free(placed);
+    return HF_OK;
+}
+
+/* Waits for the shard in small steps, since a signal cannot end a wait within one. */
+static enum hf_status fold_when_free(struct loading *loading, struct shard_id shard,
+                                     struct record *records, size_t count,
+                                     struct fold_report *ret_report)
+{
+    struct cli *cli = loading->desk.cli;
+    const struct compile_options options = COMPILE_OPTIONS;
+    struct mono_time until = mono_add(env_now(cli->env), loading->wait);
+    for (;;) {
+        struct span left = mono_since(until, env_now(cli->env));
+        struct span wait = span_smaller(left.us > 0 ? left : SPAN_S(0), WAIT_STEP);
+        enum hf_status status = compile_straight(loading->desk.index, &options, shard, records,
+                                                 count, wait, ret_report, &cli->error);
+        if (status != HF_HELD || left.us <= 0)
+            return status;
+        status = interrupt_check(&cli->error);
+        if (status != HF_OK)
+            return status;
+    }
+}
+
+/* A shard that others keep busy takes its records by way of the inbox, which waits for nobody. */
+static enum hf_status fold_shard(struct loading *loading, size_t shard, struct record *records,
+                                 size_t count)
+{
+    struct fold_report report = { 0 };
+    struct shard_id id = shard_of_number(shard, loading->desk.index->schema.digits);
+    enum hf_status status = fold_when_free(loading, id, records, count, &report);
+    if (status == HF_HELD || status == HF_CONFLICT || status == HF_FENCED) {
+        status = put_records(loading, records, count);
+        loading->by_inbox += status == HF_OK ? count : 0;
+        return status;
+    }
+    if (status != HF_OK)
+        return status;
+    loading->taken += count;
+    manifest_note(&loading->noted, shard, report.records, report.bytes);
+    return HF_OK;
+}
+
+static enum hf_status fold_batch(struct loading *loading)
+{
+    struct cli *cli = loading->desk.cli;
+    size_t *shards = malloc(loading->count * sizeof *shards);
+    if (!shards)
+        return error_no_memory(&cli->error);
+    enum hf_status status = sort_by_shard(loading, shards);
+    for (size_t i = 0, end; i < loading->count && status == HF_OK; i = end) {
+        for (end = i + 1; end < loading->count && shards[end] == shards[i];)
+            end++;
+        status = interrupt_check(&cli->error);
+        if (status == HF_OK)
+            status = fold_shard(loading, shards[i], loading->records + i, end - i);
+        gauge_step(&loading->gauge, loading->rows.bytes_read, loading->size);
+    }
+    free(shards);
+    return status;
+}
+
+/* ---- The whole file ------------------------------------------------------------------ */
+
+static enum hf_status flush_batch(struct loading *loading)
+{
+    enum hf_status status = HF_OK;
+    if (loading->count > 0)
+        status = loading->fold ? fold_batch(loading)
+                               : put_records(loading, loading->records, loading->count);
+    if (status != HF_OK)
+        return status;
+    arena_release(&loading->arena);
+    loading->arena = ARENA_INIT;
+    loading->count = 0;
+    loading->bytes = 0;
+    loading->lines_taken = loading->rows.line;
+    return HF_OK;
+}
+
+/* Rows that come one by one, as from a pipe, are not kept waiting for others. */
+static bool batch_is_full(const struct loading *loading)
+{
+    if (loading->fold)
+        return loading->bytes >= FOLD_BATCH_BYTES;
+    return loading->count == BATCH_MAX || loading->bytes >= INBOX_BATCH_BYTES ||
+           rows_would_wait(&loading->rows);
+}
+
+static enum hf_status load_row(struct loading *loading, enum hf_status status,
+                               struct hf_error *error)
+{
+    struct cli *cli = loading->desk.cli;
+    if (status == HF_INVALID && loading->rows.go_on) {
+        refuse(loading, error);
+        return interrupt_check(&cli->error);
+    }
+    if (status == HF_OK)
+        status = keep_row(loading, error);
+    if (status != HF_OK) {
+        cli->error = *error;
+        return status;
+    }
+    if (!batch_is_full(loading))
+        return HF_OK;
+    gauge_step(&loading->gauge, loading->rows.bytes_read, loading->size);
+    status = interrupt_check(&cli->error);
+    return status == HF_OK ? flush_batch(loading) : status;
+}
+
+static enum hf_status load_rows(struct loading *loading)
+{
+    struct hf_error error = { HF_OK, "" };
+    enum hf_status status = HF_OK;
+    while (status == HF_OK) {
+        enum hf_status read = rows_next(&loading->rows, &error);
+        if (read == HF_NOT_FOUND)
+            return flush_batch(loading);
+        status = load_row(loading, read, &error);
+    }
+    return status;
+}
+
+static void tell_loaded(const struct loading *loading)
+{
+    struct cli *cli = loading->desk.cli;
+    if (cli->json) {
+        json_t *object = json_object();
+        json_add_count(&object, "records", loading->taken);
+        json_add_count(&object, "refused", loading->refused);
+        json_add_bool(&object, "folded", loading->fold);
+        json_add_count(&object, "by_inbox", loading->by_inbox);
+        output_json(&cli->out, object);
+        return;
+    }
+    if (cli->quiet)
+        return;
+    output_text(&cli->out, "put ");
+    output_count(&cli->out, loading->taken, "record");
+    if (loading->fold)
+        output_print(&cli->out, " straight into %zu shards", loading->noted.count);
+    if (loading->by_inbox > 0)
+        output_print(&cli->out, ", %" PRIu64 " of them by the inbox of shards that are held",
+                     loading->by_inbox);
+    if (loading->refused > 0)
+        output_print(&cli->out, ", refused %" PRIu64, loading->refused);
+    output_text(&cli->out, "\n");
+}
+
+/* What is there by now is there to stay, and the rest can be put again from this line on. */
+static enum hf_status judge_load(struct loading *loading, enum hf_status status)
+{
+    struct cli *cli = loading->desk.cli;
+    if (status != HF_OK) {
+        if (loading->lines_taken > 0)
+            error_prefix(&cli->error, "all up to line %" PRIu64 " is in the index; then",
+                         loading->lines_taken);
+        return status;
+    }
+    tell_loaded(loading);
+    if (loading->refused == 0)
+        return HF_OK;
+    return error_set(&cli->error, HF_INVALID, "%" PRIu64 " row%s refused, %" PRIu64 " put",
+                     loading->refused, loading->refused == 1 ? " was" : "s were",
+                     loading->taken);
+}
+
+/* ---- Where rows come from ------------------------------------------------------------ */
+
+/* By how the name of the file ends. */
+static enum hf_status guess_format(struct cli *cli, struct view path,
+                                   enum rows_format *ret_format)
+{
+    static const struct {
+        const char *end;
+        enum rows_format format;
+    } ends[] = { { ".usv", ROWS_USV },
+                 { ".csv", ROWS_CSV },
+                 { ".tsv", ROWS_TSV },
+                 { ".ndjson", ROWS_NDJSON },
+                 { ".jsonl", ROWS_NDJSON } };
+    if (cli_given(cli, "format"))
+        return index_format_option(cli, ROWS_USV, ret_format);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (view_ends_with(path, view_of(ends[i].end))) {
+            *ret_format = ends[i].format;
+            return HF_OK;
+        }
+    return error_set(&cli->error, HF_INVALID,
+                     "nobody can tell the format of '%.*s': say --format usv, csv, tsv or "
+                     "ndjson",
+                     VIEW_ARGS(view_first(path, 80)));
+}
+
+static enum hf_status open_rows(struct cli *cli, struct view path, int *ret_fd,
+                                uint64_t *ret_size)
+{
+    struct stat info;
+    bool is_stdin = view_equal(path, VIEW("-"));
+    int fd = is_stdin ? STDIN_FILENO : open(path.data, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        error_from_errno(&cli->error, errno, "open");
+        error_about(&cli->error, path.data);
+        return cli->error.status;
+    }
+    *ret_fd = fd;
+    *ret_size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    if (!S_ISDIR(info.st_mode))
+        return HF_OK;
+    return error_set(&cli->error, HF_INVALID, "'%.120s' is a folder", path.data);
+}
+
+static enum hf_status put_file(struct loading *loading, struct view path,
+                               enum rows_format format)
+{
+    struct cli *cli = loading->desk.cli;
+    int fd = -1;
+    enum hf_status status = open_rows(cli, path, &fd, &loading->size);
+    if (status == HF_OK) {
+        rows_init(&loading->rows, &loading->desk.index->schema, format, fd);
+        gauge_start(&loading->gauge, cli, VIEW("put"));
+        status = load_rows(loading);
+        gauge_clear(&loading->gauge);
+        rows_release(&loading->rows);
+        struct hf_error ignored; /* statistics: whoever compiles next writes them */
+        if (loading->noted.count > 0)
+            manifest_write(loading->desk.index, &loading->noted, &ignored);
+        status = judge_load(loading, status);
+    }
+    if (fd > STDERR_FILENO)
+        close(fd);
+    return status;
+}
+
+static void loading_release(struct loading *loading)
+{
+    manifest_release(&loading->noted);
+    arena_release(&loading->arena);
+    free(loading->records);
+    buffer_release(&loading->space);
+    index_desk_close(&loading->desk);
+}
+
+static enum hf_status put_many(struct cli *cli, struct view path)
+{
+    enum rows_format format;
+    const struct option_value *wait = cli_option(cli, "wait");
+    struct loading *loading = arena_take(&cli->arena, sizeof *loading);
+    if (!loading)
+        return error_no_memory(&cli->error);
+    *loading = (struct loading){ .arena = ARENA_INIT,
+                                 .space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX),
+                                 .fold = cli_given(cli, "fold"),
+                                 .wait = wait ? wait->span : FOLD_WAIT };
+    if (wait && !loading->fold)
+        return error_set(&cli->error, HF_INVALID, "--wait goes with --fold");
+    enum hf_status status = guess_format(cli, path, &format);
+    if (status != HF_OK)
+        return status;
+    status = index_desk_open(&loading->desk, cli, /* compiles */ loading->fold);
+    if (status == HF_OK)
+        status = put_file(loading, path, format);
+    loading_release(loading);
+    return status;
+}
+
+enum hf_status run_index_put(struct cli *cli)
+{
+    const struct option_value *from = cli_option(cli, "from");
+    if (from && cli->argument_count > 1)
+        return error_set(&cli->error, HF_INVALID,
+                         "fields of one record and --from exclude each other");
+    if (from)
+        return put_many(cli, from->text);
+    static const char *const of_files[] = { "format", "fold", "wait" };
+    for (size_t i = 0; i < sizeof of_files / sizeof of_files[0]; i++)
+        if (cli_given(cli, of_files[i]))
+            return error_set(&cli->error, HF_INVALID, "--%s goes with --from", of_files[i]);
+    if (cli->argument_count == 1)
+        return error_set(&cli->error, HF_INVALID,
+                         "name fields of a record as FIELD=VALUE, or a file with --from");
+    struct index_desk desk;
+    struct buffer bytes = BUFFER_INIT(2 * INDEX_RECORD_BYTES_MAX);
+    struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    enum hf_status status = index_desk_open(&desk, cli, /* compiles */ false);
+    if (status == HF_OK)
+        status = put_one(&desk, &bytes, &space);
+    buffer_release(&bytes);
+    buffer_release(&space);
+    index_desk_close(&desk);
+    return status;
+}

@@ -1,0 +1,454 @@
+/* index_rows.c: rows of files as records of an index. */
+#include "cli/index_rows.h"
+
+#include "cli/interrupt.h"
+#include "merge/format.h"
+#include "merge/json_scan.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#define READ_PIECE (256 * KIB)
+#define RS         '\x1e'
+
+void rows_init(struct rows *rows, const struct schema *schema, enum rows_format format, int fd)
+{
+    *rows = (struct rows){
+        .schema = schema,
+        .format = format,
+        .fd = fd,
+        .window = BUFFER_INIT(ROWS_TEXT_MAX + 2 * READ_PIECE),
+        .values = BUFFER_INIT(ROWS_TEXT_MAX),
+        .bytes = BUFFER_INIT(2 * ROWS_TEXT_MAX),
+        .next_line = 1,
+    };
+}
+
+void rows_release(struct rows *rows)
+{
+    buffer_release(&rows->window);
+    buffer_release(&rows->values);
+    buffer_release(&rows->bytes);
+}
+
+static bool has_header(const struct rows *rows)
+{
+    return rows->format == ROWS_CSV || rows->format == ROWS_TSV;
+}
+
+static char separator_of(const struct rows *rows)
+{
+    return rows->format == ROWS_CSV ? ',' : '\t';
+}
+
+/* ---- Bytes --------------------------------------------------------------------------- */
+
+/* Forgets what was used, so that there is room for more. */
+static void move_to_front(struct rows *rows)
+{
+    size_t left = rows->window.size - rows->at;
+    if (rows->at == 0)
+        return;
+    memmove(rows->window.data, rows->window.data + rows->at, left);
+    rows->window.size = left;
+    rows->scanned -= rows->at;
+    rows->at = 0;
+}
+
+/* Reads more behind what is there. */
+static enum hf_status read_more(struct rows *rows, struct hf_error *error)
+{
+    ssize_t got;
+    move_to_front(rows);
+    if (!buffer_reserve(&rows->window, READ_PIECE + BLOCK_SLACK))
+        return error_no_memory(error);
+    do
+        got = read(rows->fd, rows->window.data + rows->window.size, READ_PIECE);
+    while (got < 0 && errno == EINTR && !interrupted());
+    if (interrupted())
+        return interrupt_check(error);
+    if (got < 0)
+        return error_from_errno(error, errno, "read the rows");
+    rows->ended = got == 0;
+    rows->window.size += (size_t)got;
+    rows->bytes_read += (size_t)got;
+    return HF_OK;
+}
+
+/* ---- Where rows end ------------------------------------------------------------------ */
+
+/* The place behind one more byte of csv, RFC 4180: a quote opens only at the start of a field, and
+ * closes at the next one that is not one of two. What is wrong goes on as text without quotes. */
+static enum rows_place next_place(enum rows_place place, char byte, char separator)
+{
+    if (place == ROWS_QUOTED)
+        return byte == '"' ? ROWS_QUOTE_CLOSED : ROWS_QUOTED;
+    if (byte == separator)
+        return ROWS_FIELD_START;
+    if (byte == '"' && place != ROWS_UNQUOTED)
+        return ROWS_QUOTED; /* it opens, or is the second of two */
+    return ROWS_UNQUOTED;
+}
+
+/* Whether a byte that is looked at ends the row. */
+static bool ends_row(struct rows *rows, char byte)
+{
+    if (byte == '\n' && rows->place != ROWS_QUOTED)
+        return true;
+    if (has_header(rows))
+        rows->place = next_place(rows->place, byte, separator_of(rows));
+    return rows->format == ROWS_USV && byte == RS;
+}
+
+/* Looks on for the end of the row: true when rows->scanned is at it. */
+static bool find_end(struct rows *rows)
+{
+    for (; rows->scanned < rows->window.size; rows->scanned++) {
+        char byte = rows->window.data[rows->scanned];
+        if (ends_row(rows, byte))
+            return true;
+        rows->next_line += byte == '\n';
+    }
+    return false;
+}
+
+static size_t row_bytes_max(const struct rows *rows)
+{
+    return rows->format == ROWS_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
+}
+
+/* Passes the end of a row that was found. */
+static void pass_end(struct rows *rows)
+{
+    if (rows->scanned < rows->window.size) {
+        rows->next_line += rows->window.data[rows->scanned] == '\n';
+        rows->scanned++;
+    }
+    rows->at = rows->scanned;
+    rows->place = ROWS_FIELD_START;
+}
+
+/* Makes *ret_text the next row without its end; *ret_too_long: it was not held. It lives in the
+ * window until the next call. NOT_FOUND at the end of the file. */
+static enum hf_status cut_row_off(struct rows *rows, struct view *ret_text, bool *ret_too_long,
+                                  struct hf_error *error)
+{
+    *ret_too_long = false;
+    rows->line = rows->next_line;
+    while (!find_end(rows) && !rows->ended) {
+        if (rows->scanned - rows->at > row_bytes_max(rows)) {
+            *ret_too_long = true;
+            rows->at = rows->scanned;
+        }
+        enum hf_status status = read_more(rows, error);
+        if (status != HF_OK)
+            return status;
+    }
+    *ret_text = (struct view){ rows->window.data + rows->at, rows->scanned - rows->at };
+    *ret_too_long = *ret_too_long || ret_text->size > row_bytes_max(rows);
+    bool nothing = rows->ended && rows->scanned == rows->window.size && ret_text->size == 0;
+    pass_end(rows);
+    return nothing && !*ret_too_long ? HF_NOT_FOUND : HF_OK;
+}
+
+/* ---- Values -------------------------------------------------------------------------- */
+
+static void begin_values(struct rows *rows)
+{
+    buffer_clear(&rows->values);
+    for (size_t i = 0; i < rows->schema->field_count; i++)
+        rows->fields[i].given = false;
+}
+
+static enum hf_status no_room(struct rows *rows, struct hf_error *error)
+{
+    rows->go_on = true;
+    return error_set(error, HF_INVALID, "it is too long, or there is no memory for it");
+}
+
+/* Says that the values from `at` on are those of a field. */
+static enum hf_status take_value(struct rows *rows, size_t field, size_t at,
+                                 struct hf_error *error)
+{
+    if (rows->values.failed)
+        return no_room(rows, error);
+    if (rows->fields[field].given)
+        return error_set(error, HF_INVALID, "the field '%s' stands twice in it",
+                         rows->schema->fields[field]);
+    rows->fields[field].given = true;
+    rows->fields[field].at = at;
+    rows->fields[field].size = rows->values.size - at;
+    return HF_OK;
+}
+
+/* Makes the record of the values. Those behind the last one given are left out. */
+static enum hf_status write_record(struct rows *rows, struct hf_error *error)
+{
+    struct view values[INDEX_FIELDS_MAX];
+    struct view all = buffer_view(&rows->values);
+    size_t count = 0;
+    for (size_t i = 0; i < rows->schema->field_count; i++) {
+        values[i] = VIEW("");
+        if (!rows->fields[i].given)
+            continue;
+        values[i] = view_first(view_from(all, rows->fields[i].at), rows->fields[i].size);
+        count = i + 1;
+    }
+    buffer_clear(&rows->bytes);
+    if (!record_write(&rows->bytes, values, count))
+        return no_room(rows, error);
+    rows->record = buffer_view(&rows->bytes);
+    return HF_OK;
+}
+
+/* ---- csv and tsv --------------------------------------------------------------------- */
+
+/* Appends the value of the next field and cuts it off; *more says whether another follows. False
+ * when its quotes are wrong. */
+static bool cut_value(struct view *rest, char separator, struct buffer *to, bool *more)
+{
+    enum rows_place place = ROWS_FIELD_START;
+    bool good = true;
+    size_t i = 0;
+    for (; i < rest->size; i++) {
+        char byte = rest->data[i];
+        enum rows_place before = place;
+        place = next_place(before, byte, separator);
+        if (place == ROWS_FIELD_START)
+            break;
+        bool opens = before == ROWS_FIELD_START && place == ROWS_QUOTED;
+        bool closes = place == ROWS_QUOTE_CLOSED;
+        good = good && !(before == ROWS_QUOTE_CLOSED && place == ROWS_UNQUOTED) &&
+               !(before == ROWS_UNQUOTED && byte == '"');
+        if (!opens && !closes)
+            buffer_append_byte(to, byte);
+    }
+    *more = i < rest->size;
+    *rest = view_from(*rest, i + 1);
+    return good && place != ROWS_QUOTED;
+}
+
+static enum hf_status wrong_quotes(struct hf_error *error)
+{
+    return error_set(error, HF_INVALID,
+                     "its quotes do not fit: a field with quotes stands in quotes, and each of "
+                     "its own is written as two");
+}
+
+/* Notes which field the next column is. */
+static enum hf_status take_column(struct rows *rows, struct view name, struct hf_error *error)
+{
+    size_t field;
+    enum hf_status status = index_field(rows->schema, name, &field, error);
+    if (status != HF_OK)
+        return status;
+    if (rows->column_count == INDEX_FIELDS_MAX)
+        return error_set(error, HF_INVALID, "it has more columns than an index has fields");
+    for (size_t i = 0; i < rows->column_count; i++)
+        if (rows->columns[i] == field)
+            return error_set(error, HF_INVALID, "it has the column '%s' twice",
+                             rows->schema->fields[field]);
+    rows->columns[rows->column_count++] = field;
+    return HF_OK;
+}
+
+static bool has_column(const struct rows *rows, size_t field)
+{
+    for (size_t i = 0; i < rows->column_count; i++)
+        if (rows->columns[i] == field)
+            return true;
+    return false;
+}
+
+static enum hf_status read_columns(struct rows *rows, struct view text, struct hf_error *error)
+{
+    const struct schema *schema = rows->schema;
+    enum hf_status status = HF_OK;
+    bool more = true;
+    while (more && status == HF_OK) {
+        buffer_clear(&rows->values);
+        if (!cut_value(&text, separator_of(rows), &rows->values, &more))
+            return wrong_quotes(error);
+        if (rows->values.failed)
+            return error_no_memory(error);
+        status = take_column(rows, buffer_view(&rows->values), error);
+    }
+    const size_t needed[] = { schema->key, schema->time };
+    for (size_t i = 0; i < 2 && status == HF_OK; i++)
+        if (!has_column(rows, needed[i]))
+            status = error_set(error, HF_INVALID, "it has no column '%s', which is the %s",
+                               schema->fields[needed[i]], i == 0 ? "key" : "time");
+    return status;
+}
+
+/* The first row names the fields. Nothing can be read behind one that is wrong. */
+static enum hf_status read_header(struct rows *rows, struct view text, struct hf_error *error)
+{
+    enum hf_status status = read_columns(rows, text, error);
+    if (status != HF_OK)
+        error_prefix(error, "the header");
+    return status;
+}
+
+static enum hf_status read_csv(struct rows *rows, struct view text, struct hf_error *error)
+{
+    size_t count = 0;
+    bool more = true, good = true;
+    for (; more; count++) {
+        size_t at = rows->values.size;
+        good = cut_value(&text, separator_of(rows), &rows->values, &more) && good;
+        if (count >= rows->column_count)
+            continue;
+        enum hf_status status = take_value(rows, rows->columns[count], at, error);
+        if (status != HF_OK)
+            return status;
+    }
+    if (!good)
+        return wrong_quotes(error);
+    if (count != rows->column_count)
+        return error_set(error, HF_INVALID, "it has %zu field%s, and the header %zu", count,
+                         count == 1 ? "" : "s", rows->column_count);
+    return write_record(rows, error);
+}
+
+/* ---- ndjson -------------------------------------------------------------------------- */
+
+/* What stands before `end` when a value is neither text nor number: null is an empty value. */
+static bool append_other(struct rows *rows, const char *start, const char *end)
+{
+    struct view text = { start, (size_t)(end - start) };
+    while (text.size > 0 && strchr(" \t\r\n", text.data[text.size - 1]))
+        text.size--;
+    if (view_ends_with(text, VIEW("true")))
+        buffer_append(&rows->values, VIEW("true"));
+    else if (view_ends_with(text, VIEW("false")))
+        buffer_append(&rows->values, VIEW("false"));
+    return text.size == 0 ||
+           (text.data[text.size - 1] != '}' && text.data[text.size - 1] != ']');
+}
+
+/* Appends what a member is worth as a field. */
+static enum hf_status append_member(struct rows *rows, const struct json_text *value,
+                                    const char *start, const char *end, struct hf_error *error)
+{
+    if (value->kind == SCAN_OTHER)
+        return append_other(rows, start, end)
+                   ? HF_OK
+                   : error_set(error, HF_INVALID,
+                               "is an object or a list, which no field holds");
+    if (value->kind == SCAN_STRING && value->escaped) {
+        if (!json_unescape(value->text, &rows->values) && !rows->values.failed)
+            return error_set(error, HF_INVALID, "has half of a surrogate pair in it");
+        return HF_OK;
+    }
+    buffer_append(&rows->values, value->text);
+    return HF_OK;
+}
+
+/* The field that a member is. Its name is kept behind the values for a moment. */
+static enum hf_status find_member(struct rows *rows, const struct json_text *name,
+                                  size_t *ret_field, struct hf_error *error)
+{
+    if (!name->escaped)
+        return index_field(rows->schema, name->text, ret_field, error);
+    size_t at = rows->values.size;
+    json_unescape(name->text, &rows->values);
+    enum hf_status status =
+        index_field(rows->schema, view_from(buffer_view(&rows->values), at), ret_field, error);
+    rows->values.size = at;
+    return status;
+}
+
+static enum hf_status read_member(struct rows *rows, const struct json_text *name,
+                                  const struct json_text *value, const char *start,
+                                  const char *end, struct hf_error *error)
+{
+    size_t field, at = rows->values.size;
+    enum hf_status status = find_member(rows, name, &field, error);
+    if (status != HF_OK)
+        return status;
+    status = append_member(rows, value, start, end, error);
+    if (status == HF_OK)
+        return take_value(rows, field, at, error);
+    error_prefix(error, "its member '%s'", rows->schema->fields[field]);
+    return status;
+}
+
+static enum hf_status read_json(struct rows *rows, struct view text, struct hf_error *error)
+{
+    struct json_scan scan;
+    struct json_text name, value;
+    bool more = json_open(&scan, text);
+    while (more) {
+        const char *start = scan.at;
+        more = json_member(&scan, &name, &value);
+        enum hf_status status =
+            more ? read_member(rows, &name, &value, start, scan.at, error) : HF_OK;
+        if (status != HF_OK)
+            return status;
+    }
+    if (scan.fault != ROW_NONE)
+        return error_set(error, HF_INVALID, "it %s", row_fault_text(scan.fault));
+    return write_record(rows, error);
+}
+
+/* ---- Rows ---------------------------------------------------------------------------- */
+
+/* Without what a text may have around it: a mark at its start, a CR before its LF. */
+static struct view trimmed(const struct rows *rows, struct view text)
+{
+    if (rows->format == ROWS_USV)
+        return text;
+    if (!rows->started)
+        text = view_from(text, format_mark_size(text));
+    if (text.size > 0 && text.data[text.size - 1] == '\r')
+        text.size--;
+    return text;
+}
+
+static enum hf_status read_row(struct rows *rows, struct view text, struct hf_error *error)
+{
+    rows->go_on = true;
+    begin_values(rows);
+    if (has_header(rows))
+        return read_csv(rows, text, error);
+    if (rows->format == ROWS_NDJSON)
+        return read_json(rows, text, error);
+    rows->record = text;
+    return HF_OK;
+}
+
+enum hf_status rows_next(struct rows *rows, struct hf_error *error)
+{
+    struct view text;
+    bool too_long;
+    rows->go_on = false;
+    for (;;) {
+        enum hf_status status = cut_row_off(rows, &text, &too_long, error);
+        if (status != HF_OK)
+            return status;
+        if (too_long) {
+            rows->go_on = rows->started || !has_header(rows);
+            rows->started = true;
+            return error_set(error, HF_INVALID, "it is longer than a record may be: %zu bytes",
+                             INDEX_RECORD_BYTES_MAX);
+        }
+        text = trimmed(rows, text);
+        bool is_header = !rows->started && has_header(rows);
+        if (text.size == 0)
+            continue;
+        rows->started = true;
+        if (!is_header)
+            return read_row(rows, text, error);
+        status = read_header(rows, text, error);
+        if (status != HF_OK)
+            return status;
+    }
+}
+
+bool rows_would_wait(const struct rows *rows)
+{
+    struct pollfd more = { .fd = rows->fd, .events = POLLIN };
+    return !rows->ended && rows->at == rows->window.size && poll(&more, 1, 0) == 0;
+}

@@ -1,0 +1,358 @@
+/* cursor.c: reading ranges of a shard: whole blocks, checked before anything of them is shown. */
+#include "index/cursor.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/rule.h"
+
+#include <inttypes.h>
+
+/* How often a shard that is replaced just then is opened anew. */
+#define OPEN_TRIES_MAX 4
+
+#define WINDOW_MAX (SHARD_LINE_MAX + SHARD_BLOCK_MAX)
+
+static_assert(SHARD_READ_LARGE <= WINDOW_MAX, "the first read fits");
+
+/* Says which shard it is about. */
+static enum hf_status blame(const struct shard_cursor *cursor, struct hf_error *error)
+{
+    error_prefix(error, "%s", cursor->object);
+    return error->status;
+}
+
+static enum hf_status corrupt(const struct shard_cursor *cursor, const char *why,
+                              struct hf_error *error)
+{
+    error_set(error, HF_CORRUPT, "%s", why);
+    return blame(cursor, error);
+}
+
+/* Appends a range of the version that was opened to the window, all of it. */
+static enum hf_status read_range(struct shard_cursor *cursor, uint64_t at, uint64_t size,
+                                 struct hf_error *error)
+{
+    size_t before = cursor->window.size;
+    struct get_call get = { .key = view_of(cursor->object),
+                            .match = cursor->etag,
+                            .offset = at,
+                            .length = size,
+                            .body = &cursor->window };
+    if (!RULE(ONE_VERSION_OF_A_SHARD))
+        get.match = (struct etag){ 0 };
+    if (!buffer_reserve(&cursor->window, size))
+        return error_no_memory(error);
+    enum hf_status status = store_get(cursor->index->store, &get);
+    *error = get.error;
+    if (status == HF_NOT_FOUND)
+        status = error_set(error, HF_CONFLICT, "it is gone");
+    if (status != HF_OK)
+        return blame(cursor, error);
+    if (cursor->window.size - before != size)
+        return corrupt(cursor, "it ends before its last block", error);
+    return HF_OK;
+}
+
+/* ---- Opening ------------------------------------------------------------------------- */
+
+static enum hf_status judge_schema(struct shard_cursor *cursor, struct hf_error *error)
+{
+    struct index *index = cursor->index;
+    const struct shard_head *head = &cursor->head;
+    enum hf_status status =
+        schema_judge(&index->schema, head->version, head->schema_hash, error);
+    if (status != HF_UNSUPPORTED)
+        return status;
+    status = index_refresh(index, error);
+    return status == HF_OK
+               ? schema_judge(&index->schema, head->version, head->schema_hash, error)
+               : status;
+}
+
+static bool blocks_are_whole(const struct shard_cursor *cursor, size_t first, size_t behind)
+{
+    struct view rest = cursor->loaded;
+    for (size_t i = first; i < behind; i++) {
+        const struct shard_block *block = &cursor->head.blocks[i];
+        struct view bytes = view_first(rest, (size_t)block->size);
+        if (crc32c(0, bytes) != block->crc32c || bytes.data[bytes.size - 1] != '\n')
+            return false;
+        rest = view_from(rest, bytes.size);
+    }
+    return true;
+}
+
+/* Takes the bytes of the window from `at` on as the blocks from `first` up to `behind`. */
+static enum hf_status take_blocks(struct shard_cursor *cursor, size_t at, size_t first,
+                                  size_t behind, struct hf_error *error)
+{
+    cursor->loaded = view_from(buffer_view(&cursor->window), at);
+    cursor->loaded_at = first < behind ? cursor->head.blocks[first].at : 0;
+    if (!blocks_are_whole(cursor, first, behind)) {
+        cursor->loaded = VIEW("");
+        return corrupt(cursor, "a block of it is damaged: its check does not hold", error);
+    }
+    cursor->rest = cursor->loaded;
+    cursor->next_block = behind;
+    return HF_OK;
+}
+
+/* Keeps the blocks that came whole with the first request. */
+static enum hf_status keep_first_blocks(struct shard_cursor *cursor, struct hf_error *error)
+{
+    const struct shard_head *head = &cursor->head;
+    uint64_t came = cursor->window.size - head->line_size, size = 0;
+    size_t count = 0;
+    while (count < head->block_count && size + head->blocks[count].size <= came)
+        size += head->blocks[count++].size;
+    cursor->window.size = (size_t)(head->line_size + size);
+    return take_blocks(cursor, (size_t)head->line_size, 0, count, error);
+}
+
+static enum hf_status read_head(struct shard_cursor *cursor, uint64_t object_size,
+                                struct hf_error *error)
+{
+    uint64_t size;
+    if (shard_line_size(buffer_view(&cursor->window), &size, error) != HF_OK)
+        return blame(cursor, error);
+    if (size > object_size)
+        return corrupt(cursor, "it ends before its line does", error);
+    uint64_t came = cursor->window.size;
+    if (came < size && read_range(cursor, came, size - came, error) != HF_OK)
+        return error->status;
+    struct view line = view_first(buffer_view(&cursor->window), (size_t)size);
+    if (shard_head_read(line, &cursor->head, error) != HF_OK)
+        return blame(cursor, error);
+    if (object_size - size != cursor->head.size) {
+        error_set(error, HF_CORRUPT,
+                  "it has %" PRIu64 " bytes behind its line, which says %" PRIu64,
+                  object_size - size, cursor->head.size);
+        return blame(cursor, error);
+    }
+    return judge_schema(cursor, error) == HF_OK ? HF_OK : blame(cursor, error);
+}
+
+static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
+                                struct hf_error *error)
+{
+    shard_head_release(&cursor->head);
+    buffer_clear(&cursor->window);
+    struct get_call get = { .key = view_of(cursor->object),
+                            .length = first,
+                            .body = &cursor->window };
+    if (!buffer_reserve(&cursor->window, first))
+        return error_no_memory(error);
+    enum hf_status status = store_get(cursor->index->store, &get);
+    if (status == HF_NOT_FOUND) {
+        cursor->exists = false;
+        return error_clear(error);
+    }
+    *error = get.error;
+    if (status != HF_OK)
+        return blame(cursor, error);
+    cursor->exists = true;
+    cursor->etag = get.info.etag;
+    status = read_head(cursor, get.info.size, error);
+    return status == HF_OK ? keep_first_blocks(cursor, error) : status;
+}
+
+static bool reserve_keys(struct shard_cursor *cursor)
+{
+    return buffer_reserve(&cursor->wanted, cursor->wanted.max) &&
+           buffer_reserve(&cursor->last_key, cursor->last_key.max) &&
+           buffer_reserve(&cursor->key_space, cursor->key_space.max);
+}
+
+enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,
+                                 struct shard_id shard, uint64_t first, struct hf_error *error)
+{
+    *cursor = (struct shard_cursor){
+        .index = index,
+        .shard = shard,
+        .window = BUFFER_INIT(WINDOW_MAX),
+        .window_max = first < SHARD_READ_LARGE ? SHARD_BLOCK : SHARD_READ_LARGE,
+        .wanted = BUFFER_INIT(INDEX_KEY_BYTES_MAX + 1),
+        .last_key = BUFFER_INIT(INDEX_KEY_BYTES_MAX),
+        .key_space = BUFFER_INIT(INDEX_KEY_BYTES_MAX),
+    };
+    check(first >= SHARD_PROLOGUE && first <= SHARD_READ_LARGE);
+    check(index_key(index, cursor->object, LAYOUT_SHARD_FOLDER "%s" LAYOUT_SHARD, shard.text));
+    enum hf_status status = reserve_keys(cursor) ? HF_CONFLICT : error_no_memory(error);
+    for (int tries = 0; status == HF_CONFLICT && tries < OPEN_TRIES_MAX; tries++)
+        status = open_once(cursor, first, error);
+    if (status != HF_OK)
+        shard_cursor_close(cursor);
+    return status;
+}
+
+void shard_cursor_close(struct shard_cursor *cursor)
+{
+    shard_head_release(&cursor->head);
+    buffer_release(&cursor->window);
+    buffer_release(&cursor->wanted);
+    buffer_release(&cursor->last_key);
+    buffer_release(&cursor->key_space);
+    cursor->rest = cursor->loaded = VIEW("");
+    cursor->next_block = 0;
+    cursor->exists = false;
+}
+
+/* ---- Moving -------------------------------------------------------------------------- */
+
+/* Whether the block is among those in memory. */
+static bool is_loaded(const struct shard_cursor *cursor, const struct shard_block *block)
+{
+    return block->at >= cursor->loaded_at &&
+           block->at + block->size <= cursor->loaded_at + cursor->loaded.size;
+}
+
+static void go_to_block(struct shard_cursor *cursor, size_t number)
+{
+    const struct shard_block *block = &cursor->head.blocks[number];
+    if (is_loaded(cursor, block)) {
+        cursor->rest = view_from(cursor->loaded, (size_t)(block->at - cursor->loaded_at));
+        return;
+    }
+    cursor->rest = cursor->loaded = VIEW("");
+    cursor->next_block = number;
+}
+
+void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond)
+{
+    if (!cursor->exists)
+        return;
+    /* One byte more than a key has tells as much as a longer text. */
+    buffer_clear(&cursor->wanted);
+    check(buffer_append(&cursor->wanted, view_first(key, cursor->wanted.max)));
+    buffer_clear(&cursor->last_key);
+    cursor->seeking = true;
+    cursor->beyond = beyond;
+    if (cursor->head.block_count > 0)
+        go_to_block(cursor, shard_find_block(&cursor->head, buffer_view(&cursor->wanted)));
+}
+
+/* Reads the next block, and more as long as it is not too much; who goes on is given more. */
+static enum hf_status load_blocks(struct shard_cursor *cursor, struct hf_error *error)
+{
+    const struct shard_head *head = &cursor->head;
+    size_t first = cursor->next_block, behind = first;
+    uint64_t size = 0;
+    do
+        size += head->blocks[behind++].size;
+    while (behind < head->block_count &&
+           size + head->blocks[behind].size <= cursor->window_max);
+    cursor->rest = cursor->loaded = VIEW("");
+    buffer_clear(&cursor->window);
+    if (read_range(cursor, head->line_size + head->blocks[first].at, size, error) != HF_OK)
+        return error->status;
+    if (cursor->window_max < SHARD_READ_LARGE)
+        cursor->window_max *= 2;
+    return take_blocks(cursor, 0, first, behind, error);
+}
+
+/* The key of a record as it stands in the shard. */
+static bool key_of(struct shard_cursor *cursor, struct view bytes, struct view *ret_key)
+{
+    const struct schema *schema = &cursor->index->schema;
+    struct view field = VIEW("");
+    bool more = true;
+    size_t fields = 0;
+    for (; fields <= schema->key && more; fields++)
+        field = field_cut(&bytes, &more);
+    *ret_key = field;
+    if (memchr(field.data, '\x1b', field.size)) {
+        buffer_clear(&cursor->key_space);
+        if (!field_read(&cursor->key_space, field))
+            return false;
+        *ret_key = buffer_view(&cursor->key_space);
+    }
+    return fields > schema->key && ret_key->size > 0 && ret_key->size <= INDEX_KEY_BYTES_MAX;
+}
+
+/* Cuts the next record off what is loaded, which is not empty. */
+static enum hf_status cut_record(struct shard_cursor *cursor, struct record *ret_record,
+                                 struct hf_error *error)
+{
+    struct view bytes = view_cut(&cursor->rest, '\n'), key;
+    if (!key_of(cursor, bytes, &key))
+        return corrupt(cursor, "a record of it has no key, or one that is none", error);
+    if (view_compare(buffer_view(&cursor->last_key), key) >= 0)
+        return corrupt(cursor, "its records are not in the order of their keys", error);
+    buffer_clear(&cursor->last_key);
+    check(buffer_append(&cursor->last_key, key));
+    ret_record->bytes = bytes;
+    ret_record->key = key;
+    return HF_OK;
+}
+
+static bool is_wanted(struct shard_cursor *cursor, struct view key)
+{
+    if (!cursor->seeking)
+        return true;
+    int order = view_compare(key, buffer_view(&cursor->wanted));
+    cursor->seeking = order < 0 || (order == 0 && cursor->beyond);
+    return !cursor->seeking;
+}
+
+static enum hf_status at_end(struct hf_error *error)
+{
+    return error_set(error, HF_NOT_FOUND, "no further record");
+}
+
+enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret_record,
+                                 struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    do {
+        if (cursor->rest.size == 0) {
+            if (cursor->next_block == cursor->head.block_count)
+                return at_end(error);
+            status = load_blocks(cursor, error);
+        }
+        if (status == HF_OK)
+            status = cut_record(cursor, ret_record, error);
+    } while (status == HF_OK && !is_wanted(cursor, ret_record->key));
+    return status;
+}
+
+/* Reads the record that was cut off last as a whole. */
+static enum hf_status read_whole(struct shard_cursor *cursor, struct record *record,
+                                 struct hf_error *error)
+{
+    enum hf_status status =
+        record_read(&cursor->index->schema, record->bytes, &cursor->key_space, record,
+                    /* ret_too_many_fields */ NULL, error);
+    if (status == HF_INVALID) {
+        error->status = HF_CORRUPT;
+        error_prefix(error, "a record that cannot be read");
+        return blame(cursor, error);
+    }
+    return status;
+}
+
+enum hf_status shard_cursor_next(struct shard_cursor *cursor, struct record *ret_record,
+                                 struct hf_error *error)
+{
+    enum hf_status status = shard_cursor_step(cursor, ret_record, error);
+    return status == HF_OK ? read_whole(cursor, ret_record, error) : status;
+}
+
+enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
+                                 struct record *ret_record, struct hf_error *error)
+{
+    shard_cursor_seek(cursor, key, /* beyond */ false);
+    if (cursor->head.block_count == 0 ||
+        view_compare(key, cursor->head.blocks[0].first_key) < 0)
+        return at_end(error);
+    enum hf_status status = cursor->rest.size > 0 ? HF_OK : load_blocks(cursor, error);
+    while (status == HF_OK && cursor->seeking && cursor->rest.size > 0) {
+        status = cut_record(cursor, ret_record, error);
+        if (status == HF_OK)
+            is_wanted(cursor, ret_record->key);
+    }
+    if (status != HF_OK)
+        return status;
+    if (cursor->seeking || !view_equal(ret_record->key, key))
+        return at_end(error);
+    return read_whole(cursor, ret_record, error);
+}

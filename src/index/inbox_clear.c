@@ -1,0 +1,285 @@
+/* inbox_clear.c: entries cleared away once their records are in the shard, and those that cannot
+ * be read set aside. */
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/rule.h"
+#include "index/inbox.h"
+#include "merge/new_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ASIDE_FORMAT "holdfast.aside/1"
+#define ASIDE_DIGITS 32
+
+/* A put without an answer is sent again, so often in all. */
+#define ASIDE_TRIES_MAX 3
+
+/* An object up to this size is copied through memory. */
+#define ASIDE_MEMORY ((uint64_t)MIB)
+
+#define ASIDE_NOTE_MAX ((size_t)64 * 1024)
+
+/* ---- Clearing away ------------------------------------------------------------------- */
+
+/* How an entry is cleared. Ours are never written again, so their name says enough; those of
+ * others may be by now what was not folded. */
+enum clearing {
+    CLEAR_BY_NAME,
+    CLEAR_BY_MATCH,
+    CLEAR_BY_MARKER,
+    CLEARING_COUNT,
+};
+
+static enum clearing clearing_of(const struct index *index, const struct cleared *cleared)
+{
+    if (!cleared->foreign || !RULE(CLEAR_BY_ETAG))
+        return CLEAR_BY_NAME;
+    return index->store->traits.delete_conditional ? CLEAR_BY_MATCH : CLEAR_BY_MARKER;
+}
+
+static void count_answer(const struct hf_error *error, uint64_t *done,
+                         struct clear_report *report, struct hf_error *why)
+{
+    if (error->status == HF_OK || error->status == HF_NOT_FOUND) {
+        ++*done;
+    } else if (error->status == HF_CONFLICT) {
+        report->newer++;
+    } else {
+        report->left++;
+        if (why->status == HF_OK)
+            *why = *error;
+    }
+}
+
+static void delete_batch(struct index *index, const struct cleared *const *batch, size_t count,
+                         bool match, struct clear_report *report, struct hf_error *why)
+{
+    struct delete_call *calls = calloc(count, sizeof *calls);
+    if (!calls) {
+        report->left += count;
+        error_no_memory(why);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        calls[i].key = batch[i]->object;
+        if (match)
+            calls[i].condition = if_match(&batch[i]->etag);
+    }
+    store_delete_many(index->store, calls, count);
+    for (size_t i = 0; i < count; i++)
+        count_answer(&calls[i].error, &report->deleted, report, why);
+    free(calls);
+}
+
+/* Where nothing can be deleted by its ETag, nothing takes its place, by its ETag. */
+static void mark_batch(struct index *index, const struct cleared *const *batch, size_t count,
+                       struct clear_report *report, struct hf_error *why)
+{
+    struct put_call *calls = calloc(count, sizeof *calls);
+    if (!calls) {
+        report->left += count;
+        error_no_memory(why);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        calls[i] = (struct put_call){ .key = batch[i]->object, .quiet = true };
+        if (RULE(MARK_BY_ETAG))
+            calls[i].condition = if_match(&batch[i]->etag);
+    }
+    store_put_many(index->store, calls, count);
+    for (size_t i = 0; i < count; i++)
+        count_answer(&calls[i].error, &report->marked, report, why);
+    free(calls);
+}
+
+static void clear_batch(struct index *index, enum clearing how,
+                        const struct cleared *const *batch, size_t count,
+                        struct clear_report *report, struct hf_error *why)
+{
+    if (count == 0)
+        return;
+    if (how == CLEAR_BY_MARKER)
+        mark_batch(index, batch, count, report, why);
+    else
+        delete_batch(index, batch, count, how == CLEAR_BY_MATCH, report, why);
+}
+
+void inbox_clear(struct index *index, const struct cleared *cleared, size_t count,
+                 struct clear_report *ret_report, struct hf_error *why)
+{
+    const struct cleared *batch[BATCH_MAX];
+    struct clear_report report = { 0 };
+    error_clear(why);
+    for (enum clearing how = 0; how < CLEARING_COUNT; how++) {
+        size_t filled = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (clearing_of(index, &cleared[i]) != how)
+                continue;
+            batch[filled++] = &cleared[i];
+            if (filled == BATCH_MAX) {
+                clear_batch(index, how, batch, filled, &report, why);
+                filled = 0;
+            }
+        }
+        clear_batch(index, how, batch, filled, &report, why);
+    }
+    *ret_report = report;
+}
+
+/* ---- Setting aside ------------------------------------------------------------------- */
+
+/* One entry of one version, on its way aside. */
+struct removal {
+    struct index *index;
+    const struct entry *entry;
+    const struct etag *etag;
+    char id[ASIDE_DIGITS + 1];
+    uint64_t size; /* of the copy */
+};
+
+/* Made of what it is the copy of: who sets the same aside again writes the same object. */
+static bool name_copy(struct removal *removal)
+{
+    unsigned char digest[32];
+    struct buffer text = BUFFER_INIT(KEY_BYTES_MAX + 1 + ETAG_BYTES_MAX);
+    buffer_append(&text, removal->entry->object);
+    buffer_append_byte(&text, '\0');
+    bool ok = buffer_append(&text, etag_view(removal->etag));
+    if (ok) {
+        hash_sha256(buffer_view(&text), digest);
+        hex_encode(digest, ASIDE_DIGITS / 2, removal->id);
+    }
+    buffer_release(&text);
+    return ok;
+}
+
+/* Puts an object that only ever has these bytes; one that is there has them. `fd` < 0: the body of
+ * the call. A put may be refused though none is there, since another is under way. */
+static enum hf_status put_once(struct index *index, struct put_call *put, int fd,
+                               struct hf_error *error)
+{
+    enum hf_status status = HF_UNSURE;
+    bool there = false;
+    if (fd < 0 || index->store->traits.put_file_conditional)
+        put->condition = if_absent();
+    for (int tries = 0; tries < ASIDE_TRIES_MAX && status == HF_UNSURE; tries++) {
+        status = fd < 0 ? store_put(index->store, put)
+                        : store_put_file(index->store, put, fd, /* progress */ NULL);
+        if (status != HF_CONFLICT)
+            continue;
+        status = index_has(index, put->key, &there, &put->error);
+        if (status == HF_OK && !there)
+            status = error_set(&put->error, HF_UNSURE, "refused, though there is none yet");
+    }
+    *error = put->error;
+    if (status != HF_OK)
+        error_prefix(error, "%.*s", VIEW_ARGS(put->key));
+    return status;
+}
+
+static enum hf_status tell_get(const struct get_call *get, struct hf_error *error)
+{
+    *error = get->error;
+    error_prefix(error, "%.*s", VIEW_ARGS(view_first(get->key, ERROR_PATH_MAX)));
+    return error->status;
+}
+
+/* INVALID: there is more of it. */
+static enum hf_status copy_in_memory(struct removal *removal, struct put_call *put,
+                                     struct hf_error *error)
+{
+    struct buffer bytes = BUFFER_INIT(ASIDE_MEMORY);
+    struct get_call get = { .key = removal->entry->object,
+                            .match = *removal->etag,
+                            .body = &bytes };
+    enum hf_status status = store_get(removal->index->store, &get);
+    if (status == HF_OK) {
+        put->body = buffer_view(&bytes);
+        removal->size = bytes.size;
+        status = put_once(removal->index, put, /* fd */ -1, error);
+        put->body = VIEW("");
+    } else {
+        tell_get(&get, error);
+    }
+    buffer_release(&bytes);
+    return status;
+}
+
+static enum hf_status copy_by_file(struct removal *removal, struct put_call *put,
+                                   struct hf_error *error)
+{
+    const char *folder = getenv("TMPDIR");
+    int fd = nameless_file(folder && folder[0] ? folder : "/tmp");
+    if (fd < 0)
+        return error_from_errno(error, errno, "make a temporary file");
+    struct get_call get = { .key = removal->entry->object, .match = *removal->etag };
+    enum hf_status status =
+        store_get_file(removal->index->store, &get, fd, /* progress */ NULL);
+    if (status == HF_OK) {
+        removal->size = get.info.size;
+        status = put_once(removal->index, put, fd, error);
+    } else {
+        tell_get(&get, error);
+    }
+    close(fd);
+    return status;
+}
+
+static enum hf_status keep_copy(struct removal *removal, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    check(index_key(removal->index, key, LAYOUT_ASIDE_FOLDER "%s.usv", removal->id));
+    struct put_call put = { .key = view_of(key), .quiet = true };
+    enum hf_status status = HF_INVALID;
+    if (removal->entry->size <= ASIDE_MEMORY)
+        status = copy_in_memory(removal, &put, error);
+    return status == HF_INVALID ? copy_by_file(removal, &put, error) : status;
+}
+
+static bool write_note(const struct removal *removal, const char *reason, struct buffer *text)
+{
+    char at[TIME_TEXT_MAX];
+    buffer_append(text, VIEW("{\"format\":\"" ASIDE_FORMAT "\",\"entry\":"));
+    json_write_string(text, removal->entry->object);
+    buffer_append(text, VIEW(",\"etag\":"));
+    json_write_string(text, etag_view(removal->etag));
+    buffer_append(text, VIEW(",\"size\":"));
+    buffer_append_u64(text, removal->size);
+    buffer_append(text, VIEW(",\"reason\":"));
+    json_write_string(text, view_of(reason));
+    return buffer_print(text, ",\"set_aside_at\":\"%s\"}\n",
+                        time_text(env_wall(removal->index->env), at));
+}
+
+static enum hf_status keep_note(const struct removal *removal, const char *reason,
+                                struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(ASIDE_NOTE_MAX);
+    check(index_key(removal->index, key, LAYOUT_ASIDE_FOLDER "%s.json", removal->id));
+    struct put_call put = { .key = view_of(key), .quiet = true };
+    enum hf_status status = HF_OK;
+    if (write_note(removal, reason, &text)) {
+        put.body = buffer_view(&text);
+        status = put_once(removal->index, &put, /* fd */ -1, error);
+    } else {
+        status = error_no_memory(error);
+    }
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status inbox_set_aside(struct index *index, const struct entry *entry,
+                               const struct etag *etag, const char *reason,
+                               struct hf_error *error)
+{
+    struct removal removal = { .index = index, .entry = entry, .etag = etag };
+    if (!name_copy(&removal))
+        return error_no_memory(error);
+    enum hf_status status = keep_copy(&removal, error);
+    return status == HF_OK ? keep_note(&removal, reason, error) : status;
+}

@@ -1,0 +1,367 @@
+#include "index/pending.h"
+
+#include <stdlib.h>
+
+void pending_init(struct pending *pending, struct index *index,
+                  const struct index_query *wanted)
+{
+    *pending = (struct pending){ .index = index,
+                                 .wanted = wanted,
+                                 .arena = ARENA_INIT,
+                                 .bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX) };
+}
+
+/* ---- Loading ------------------------------------------------------------------------- */
+
+static void batch_clear(struct pending_batch *batch)
+{
+    entry_load_release(&batch->load);
+    batch->load = (struct entry_load){ 0 };
+    batch->count = 0;
+    batch->bytes = 0;
+}
+
+static void batch_release(struct pending_batch *batch)
+{
+    batch_clear(batch);
+    free(batch->picks);
+    *batch = (struct pending_batch){ 0 };
+}
+
+/* Room for some entries, and for no more than can be loaded at once. */
+static bool batch_reserve(struct pending_batch *batch, size_t count)
+{
+    size_t capacity = count < BATCH_MAX ? count : BATCH_MAX;
+    if (capacity <= batch->capacity)
+        return true;
+    struct entry *picks = realloc(batch->picks, capacity * sizeof *picks);
+    if (!picks)
+        return false;
+    batch->picks = picks;
+    batch->capacity = capacity;
+    return true;
+}
+
+/* False when the batch is full. */
+static bool batch_pick(struct pending_batch *batch, const struct entry *entry)
+{
+    uint64_t size = entry->size < INDEX_RECORD_BYTES_MAX ? entry->size : INDEX_RECORD_BYTES_MAX;
+    bool first = batch->count == 0;
+    if (batch->count == batch->capacity || (!first && batch->bytes + size > PENDING_BYTES))
+        return false;
+    batch->picks[batch->count++] = *entry;
+    batch->bytes += size;
+    return true;
+}
+
+static enum hf_status batch_load(struct pending *pending, struct pending_batch *batch,
+                                 struct hf_error *error)
+{
+    if (batch->count == 0)
+        return HF_OK;
+    enum hf_status status =
+        inbox_load(pending->index, batch->picks, batch->count, &batch->load, error);
+    for (size_t i = 0; status == HF_OK && i < batch->count; i++)
+        if (batch->load.bodies[i].state == ENTRY_VANISHED)
+            pending->vanished = true;
+    return status;
+}
+
+/* ---- Which entries ------------------------------------------------------------------- */
+
+/* A name may tell that its record is not wanted. One that is too early can be left out: what is
+ * older still, in the shard, is not wanted either. */
+static bool may_be_wanted(const struct pending *pending, const struct entry *entry)
+{
+    const struct index_query *wanted = pending->wanted;
+    if (!entry->key.data)
+        return false;
+    if (!wanted)
+        return true;
+    bool early = wanted->since_given && entry->name.kind == ENTRY_OURS &&
+                 instant_compare(entry->name.time, wanted->since) < 0;
+    return !early && view_starts_with(entry->key, wanted->prefix);
+}
+
+static bool is_keyless(const struct entry *entry)
+{
+    return !entry->key.data && entry->name.kind != ENTRY_STRAY;
+}
+
+/* Of what is no record. One that failed might be the latest: so nothing is told of that key. */
+static enum hf_status note_body(struct pending *pending, const struct entry_body *body,
+                                struct hf_error *error)
+{
+    if (body->state == ENTRY_BAD)
+        pending->unreadable++;
+    if (body->state != ENTRY_FAILED)
+        return HF_OK;
+    if (error)
+        *error = body->why;
+    return body->why.status;
+}
+
+/* The keys of one batch of entries whose names do not tell it. Their records are not kept: there may
+ * be many, and large ones. */
+static enum hf_status learn_keys(struct pending *pending, struct pending_batch *batch,
+                                 struct entry *entries, struct hf_error *error)
+{
+    enum hf_status status = batch_load(pending, batch, error);
+    for (size_t i = 0; status == HF_OK && i < batch->count; i++) {
+        const struct entry_body *body = &batch->load.bodies[i];
+        while (!is_keyless(entries) || !view_equal(entries->object, batch->picks[i].object))
+            entries++;
+        status = note_body(pending, body, error);
+        if (status != HF_OK || body->state != ENTRY_READ)
+            continue;
+        entries->key = arena_copy(&pending->arena, body->record.key);
+        if (!entries->key.data)
+            status = error_no_memory(error);
+    }
+    return status;
+}
+
+static enum hf_status learn_all_keys(struct pending *pending, struct entry *entries,
+                                     size_t count, struct hf_error *error)
+{
+    struct pending_batch batch = { 0 };
+    enum hf_status status = HF_OK;
+    size_t keyless = 0;
+    for (size_t i = 0; i < count; i++)
+        keyless += is_keyless(&entries[i]);
+    if (keyless > 0 && !batch_reserve(&batch, keyless))
+        status = error_no_memory(error);
+    for (size_t i = 0; keyless > 0 && i < count && status == HF_OK;) {
+        size_t first = i;
+        while (i < count && (!is_keyless(&entries[i]) || batch_pick(&batch, &entries[i])))
+            i++;
+        status = learn_keys(pending, &batch, entries + first, error);
+        batch_clear(&batch);
+    }
+    batch_release(&batch);
+    return status;
+}
+
+static bool reserve(struct pending *pending, size_t extra)
+{
+    size_t capacity = pending->count + extra;
+    if (capacity <= pending->capacity)
+        return true;
+    struct entry **entries = realloc(pending->entries, capacity * sizeof *entries);
+    if (!entries)
+        return false;
+    pending->entries = entries;
+    pending->capacity = capacity;
+    return true;
+}
+
+enum hf_status pending_add(struct pending *pending, struct entry *entries, size_t count,
+                           struct hf_error *error)
+{
+    enum hf_status status = learn_all_keys(pending, entries, count, error);
+    if (status != HF_OK)
+        return status;
+    if (!reserve(pending, count))
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].name.kind == ENTRY_STRAY)
+            pending->unreadable++;
+        else if (may_be_wanted(pending, &entries[i]))
+            pending->entries[pending->count++] = &entries[i];
+    }
+    pending->sorted = false;
+    return HF_OK;
+}
+
+/* ---- In which order ------------------------------------------------------------------ */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *one = *(struct entry *const *)a;
+    const struct entry *two = *(struct entry *const *)b;
+    int order = view_compare(one->key, two->key);
+    if (order != 0)
+        return order;
+    bool one_is_ours = one->name.kind == ENTRY_OURS, two_is_ours = two->name.kind == ENTRY_OURS;
+    if (one_is_ours != two_is_ours)
+        return one_is_ours ? 1 : -1;
+    return one_is_ours ? instant_compare(two->name.time, one->name.time) : 0;
+}
+
+/* Whether it is of others, or has the latest time of its key's names: such an entry is read first,
+ * and nearly always nothing else of its key needs to be. To be asked in order. */
+static bool is_first_choice(struct pending *pending, const struct entry *entry)
+{
+    if (entry->name.kind != ENTRY_OURS)
+        return true;
+    if (!pending->top_key.data || !view_equal(pending->top_key, entry->key)) {
+        pending->top_key = entry->key;
+        pending->top_time = entry->name.time;
+    }
+    return instant_compare(pending->top_time, entry->name.time) == 0;
+}
+
+/* The next batch of first choices; at the end it is empty. */
+static enum hf_status refill(struct pending *pending, struct hf_error *error)
+{
+    batch_clear(&pending->batch);
+    pending->shown = 0;
+    if (!batch_reserve(&pending->batch, pending->count - pending->next))
+        return error_no_memory(error);
+    while (pending->next < pending->count) {
+        const struct entry *entry = pending->entries[pending->next];
+        if (is_first_choice(pending, entry) && !batch_pick(&pending->batch, entry))
+            break;
+        pending->next++;
+    }
+    return batch_load(pending, &pending->batch, error);
+}
+
+/* ---- One key ------------------------------------------------------------------------- */
+
+/* The best of a key so far, in memory of its own. */
+struct best {
+    bool any;  /* record, and ... */
+    bool ours; /* ... whether any of ours could be read */
+    struct record record;
+};
+
+static enum hf_status consider(struct pending *pending, const struct entry *entry,
+                               const struct entry_body *body, struct best *best,
+                               struct hf_error *error)
+{
+    if (body->state != ENTRY_READ)
+        return note_body(pending, body, error);
+    best->ours = best->ours || entry->name.kind == ENTRY_OURS;
+    if (best->any && record_compare(&best->record, &body->record) >= 0)
+        return HF_OK;
+    buffer_clear(&pending->bytes);
+    if (!buffer_append(&pending->bytes, body->record.bytes))
+        return error_no_memory(error);
+    best->any = true;
+    best->record = (struct record){ .bytes = buffer_view(&pending->bytes),
+                                    .key = entry->key,
+                                    .time = body->record.time };
+    return HF_OK;
+}
+
+/* Where the entries of a key begin. */
+static size_t find_key(const struct pending *pending, struct view key)
+{
+    size_t low = 0, high = pending->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (view_compare(pending->entries[middle]->key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Those of a key that are no first choice. */
+static void find_earlier(const struct pending *pending, struct view key, size_t *ret_from,
+                         size_t *ret_end)
+{
+    size_t at = find_key(pending, key);
+    const struct entry *latest = NULL;
+    for (; at < pending->count && view_equal(pending->entries[at]->key, key); at++) {
+        const struct entry *entry = pending->entries[at];
+        if (!latest && entry->name.kind == ENTRY_OURS)
+            latest = entry;
+        if (latest && instant_compare(latest->name.time, entry->name.time) != 0)
+            break;
+    }
+    *ret_from = at;
+    while (at < pending->count && view_equal(pending->entries[at]->key, key))
+        at++;
+    *ret_end = at;
+}
+
+/* The earlier entries of ours of a key whose latest is gone or cannot be read. It may have been set
+ * aside, so that it is gone says nothing about these. */
+static enum hf_status consider_earlier(struct pending *pending, struct view key,
+                                       struct best *best, struct hf_error *error)
+{
+    struct pending_batch batch = { 0 };
+    enum hf_status status = HF_OK;
+    size_t from = 0, end = 0;
+    find_earlier(pending, key, &from, &end);
+    if (from < end && !batch_reserve(&batch, end - from))
+        status = error_no_memory(error);
+    while (from < end && status == HF_OK && !best->ours) {
+        while (from < end && batch_pick(&batch, pending->entries[from]))
+            from++;
+        status = batch_load(pending, &batch, error);
+        for (size_t i = 0; status == HF_OK && i < batch.count; i++)
+            status = consider(pending, &batch.picks[i], &batch.load.bodies[i], best, error);
+        batch_clear(&batch);
+    }
+    batch_release(&batch);
+    return status;
+}
+
+static bool is_at_end(const struct pending *pending)
+{
+    return pending->shown == pending->batch.count && pending->next == pending->count;
+}
+
+/* All first choices of the next key; they may go on in the next batch. */
+static enum hf_status consider_key(struct pending *pending, struct view *ret_key,
+                                   struct best *best, struct hf_error *error)
+{
+    struct view key = { NULL, 0 };
+    for (;;) {
+        if (pending->shown == pending->batch.count) {
+            enum hf_status status = refill(pending, error);
+            if (status != HF_OK)
+                return status;
+        }
+        if (pending->batch.count == 0)
+            break;
+        const struct entry *entry = &pending->batch.picks[pending->shown];
+        if (key.data && !view_equal(entry->key, key))
+            break;
+        key = entry->key;
+        const struct entry_body *body = &pending->batch.load.bodies[pending->shown];
+        enum hf_status status = consider(pending, entry, body, best, error);
+        if (status != HF_OK)
+            return status;
+        pending->shown++;
+        if (is_at_end(pending))
+            break;
+    }
+    *ret_key = key;
+    return HF_OK;
+}
+
+enum hf_status pending_next(struct pending *pending, struct record *ret_record,
+                            struct hf_error *error)
+{
+    if (!pending->sorted && pending->count > 0)
+        qsort(pending->entries, pending->count, sizeof *pending->entries, compare_entries);
+    pending->sorted = true;
+    while (!is_at_end(pending)) {
+        struct best best = { .any = false };
+        struct view key;
+        enum hf_status status = consider_key(pending, &key, &best, error);
+        if (status == HF_OK && !best.ours && key.data)
+            status = consider_earlier(pending, key, &best, error);
+        if (status != HF_OK)
+            return status;
+        if (best.any) {
+            *ret_record = best.record;
+            return HF_OK;
+        }
+    }
+    return HF_NOT_FOUND;
+}
+
+void pending_release(struct pending *pending)
+{
+    batch_release(&pending->batch);
+    buffer_release(&pending->bytes);
+    arena_release(&pending->arena);
+    free(pending->entries);
+    *pending = (struct pending){ 0 };
+}

@@ -1,0 +1,227 @@
+/* read.c: one key, as readers see it: what waits in the inbox and what is in the shard. */
+#include "index/read.h"
+
+#include "base/check.h"
+#include "base/rule.h"
+#include "index/pending.h"
+
+#include <stdlib.h>
+
+/* A shard may be replaced while it is read: so often in a row. */
+#define SHARD_TRIES_MAX 8
+
+/* ---- What is wanted ------------------------------------------------------------------ */
+
+/* Whether this is what a field says, which may have escapes: ESC, then the character 0x40 above. */
+static bool field_says(struct view written, struct view value)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < written.size; i++, at++) {
+        char byte = written.data[i];
+        if (byte == '\x1b' && i + 1 < written.size)
+            byte = (char)(written.data[++i] ^ 0x40);
+        if (at == value.size || byte != value.data[at])
+            return false;
+    }
+    return at == value.size;
+}
+
+static bool meets(const struct condition_on_field *condition, struct view record)
+{
+    struct view written = VIEW("");
+    bool more = true;
+    for (size_t i = 0; i <= condition->field; i++)
+        written = more ? field_cut(&record, &more) : VIEW("");
+    return field_says(written, condition->value) != condition->differs;
+}
+
+bool index_query_takes(const struct index_query *query, const struct record *record)
+{
+    if (query->since_given && instant_compare(record->time, query->since) < 0)
+        return false;
+    for (size_t i = 0; i < query->where_count; i++)
+        if (!meets(&query->where[i], record->bytes))
+            return false;
+    return true;
+}
+
+/* ---- One key ------------------------------------------------------------------------- */
+
+/* A key that is looked up, and the latest of its records so far. */
+struct lookup {
+    struct index *index;
+    struct view key;
+    struct shard_id shard;
+    struct entry *entries;
+    size_t count, capacity;
+    struct arena arena; /* of their names */
+    struct pending pending;
+    struct shard_cursor cursor;
+    bool found;
+    struct record record; /* in `pending` or in the cursor */
+};
+
+static struct entry *add_entry(struct lookup *lookup, struct view object,
+                               struct entry_name name)
+{
+    if (lookup->count == lookup->capacity) {
+        size_t capacity = lookup->capacity > 0 ? lookup->capacity * 2 : 16;
+        struct entry *entries = realloc(lookup->entries, capacity * sizeof *entries);
+        if (!entries)
+            return NULL;
+        lookup->entries = entries;
+        lookup->capacity = capacity;
+    }
+    struct view copy = arena_copy(&lookup->arena, object);
+    if (!copy.data)
+        return NULL;
+    struct entry *entry = &lookup->entries[lookup->count++];
+    *entry = (struct entry){ .object = copy, .name = name, .key = lookup->key };
+    return entry;
+}
+
+/* One page of the entries of ours. What starts like one and is none, compilers set aside. */
+static enum hf_status add_page(struct lookup *lookup, const struct list_call *page, size_t root,
+                               struct buffer *space, struct hf_error *error)
+{
+    const unsigned digits = lookup->index->schema.digits;
+    for (size_t i = 0; i < page->count; i++) {
+        const struct list_entry *object = &page->entries[i];
+        struct entry_name name = entry_read(view_from(object->key, root), digits, space);
+        if (space->failed)
+            return error_no_memory(error);
+        if (object->is_prefix || name.kind != ENTRY_OURS)
+            continue;
+        struct entry *entry = add_entry(lookup, object->key, name);
+        if (!entry)
+            return error_no_memory(error);
+        entry->size = object->info.size;
+        entry->etag = object->info.etag;
+    }
+    if (lookup->count > INBOX_LIST_MAX)
+        return error_set(error, HF_UNAVAILABLE,
+                         "more than %d entries of this key wait in the inbox of %s",
+                         INBOX_LIST_MAX, lookup->index->name);
+    return HF_OK;
+}
+
+static enum hf_status list_ours(struct lookup *lookup, struct hf_error *error)
+{
+    char root[KEY_BYTES_MAX + 1], prefix[KEY_BYTES_MAX + 1], after[KEY_BYTES_MAX + 1] = "";
+    struct key_name name = key_name_of(lookup->key);
+    struct buffer space = BUFFER_INIT(KEY_BYTES_MAX);
+    check(index_key(lookup->index, root, "%s", "") &&
+          index_key(lookup->index, prefix, LAYOUT_INBOX_FOLDER "%s/%s~", lookup->shard.text,
+                    name.text));
+    enum hf_status status = HF_OK;
+    for (bool more = true; more && status == HF_OK;) {
+        struct list_call page = { .prefix = view_of(prefix), .after = view_of(after) };
+        status = store_list(lookup->index->store, &page);
+        if (status == HF_OK)
+            status = add_page(lookup, &page, strlen(root), &space, error);
+        else
+            *error = page.error;
+        more = page.more;
+        if (more && status == HF_OK) {
+            struct view last = page.entries[page.count - 1].key;
+            memcpy(after, last.data, last.size);
+            after[last.size] = '\0';
+        }
+        list_release(&page);
+    }
+    buffer_release(&space);
+    return status;
+}
+
+/* The names that other programs may have used. Most are not there: then they read as vanished. */
+static enum hf_status add_foreign(struct lookup *lookup, struct hf_error *error)
+{
+    char(*keys)[KEY_BYTES_MAX + 1] = malloc(FOREIGN_NAMES_MAX * sizeof *keys);
+    enum hf_status status = keys ? HF_OK : error_no_memory(error);
+    size_t count = keys ? foreign_keys(view_of(lookup->index->name), &lookup->index->schema,
+                                       lookup->key, keys)
+                        : 0;
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        if (!add_entry(lookup, view_of(keys[i]),
+                       (struct entry_name){ .kind = ENTRY_FOREIGN, .shard = lookup->shard }))
+            status = error_no_memory(error);
+    free(keys);
+    return status;
+}
+
+static void take_later(struct lookup *lookup, const struct record *record)
+{
+    if (!lookup->found || record_compare(&lookup->record, record) < 0)
+        lookup->record = *record;
+    lookup->found = true;
+}
+
+static enum hf_status look_in_inbox(struct lookup *lookup, struct hf_error *error)
+{
+    struct record record;
+    enum hf_status status = list_ours(lookup, error);
+    if (status == HF_OK)
+        status = add_foreign(lookup, error);
+    if (status == HF_OK)
+        status = pending_add(&lookup->pending, lookup->entries, lookup->count, error);
+    if (status == HF_OK)
+        status = pending_next(&lookup->pending, &record, error);
+    if (status == HF_OK)
+        take_later(lookup, &record);
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *error)
+{
+    struct record record;
+    enum hf_status status = HF_CONFLICT;
+    for (unsigned i = 0; i < SHARD_TRIES_MAX && status == HF_CONFLICT; i++) {
+        shard_cursor_close(&lookup->cursor);
+        status = shard_cursor_open(&lookup->cursor, lookup->index, lookup->shard,
+                                   SHARD_READ_SMALL, error);
+        if (status == HF_OK)
+            status = shard_cursor_find(&lookup->cursor, lookup->key, &record, error);
+    }
+    if (status == HF_OK)
+        take_later(lookup, &record);
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+/* What is not in the inbox any more when it is listed is in the shard by then. */
+static enum hf_status look(struct lookup *lookup, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (!RULE(INBOX_BEFORE_SHARD))
+        status = look_in_shard(lookup, error);
+    if (status == HF_OK)
+        status = look_in_inbox(lookup, error);
+    if (status == HF_OK && RULE(INBOX_BEFORE_SHARD))
+        status = look_in_shard(lookup, error);
+    return status;
+}
+
+enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
+                         struct hf_error *error)
+{
+    struct hf_error why = { .status = HF_OK };
+    if (key.size == 0 || key.size > INDEX_KEY_BYTES_MAX)
+        return error_set(error, HF_NOT_FOUND, "no key is empty or longer than %d bytes",
+                         INDEX_KEY_BYTES_MAX);
+    struct lookup lookup = { .index = index,
+                             .key = key,
+                             .shard = shard_of_key(key, index->schema.digits),
+                             .arena = ARENA_INIT };
+    pending_init(&lookup.pending, index, /* wanted */ NULL);
+    enum hf_status status = look(&lookup, &why);
+    if (status == HF_OK && !lookup.found)
+        status = error_set(&why, HF_NOT_FOUND, "the index %s has no such key", index->name);
+    if (status == HF_OK && !buffer_append(ret_bytes, lookup.record.bytes))
+        status = error_no_memory(&why);
+    shard_cursor_close(&lookup.cursor);
+    pending_release(&lookup.pending);
+    arena_release(&lookup.arena);
+    free(lookup.entries);
+    if (error)
+        *error = why;
+    return status;
+}

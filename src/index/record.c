@@ -1,0 +1,316 @@
+/* record.c: records, their fields, and the rule of separators.
+ *
+ * Every record that is folded or read comes through record_read, so it looks at eight bytes at
+ * once, and closer only at what is not plain ASCII text. */
+#include "index/record.h"
+
+#include "base/rule.h"
+#include "base/utf8.h"
+#include "base/word.h"
+
+#define UNIT_SEPARATOR   '\x1f'
+#define RECORD_SEPARATOR '\x1e'
+#define ESCAPE           '\x1b'
+
+/* What stands behind ESC is the character itself with this bit set. */
+#define ESCAPE_BIT 0x40
+
+/* ---- Bytes --------------------------------------------------------------------------- */
+
+/* NUL, LF, ESC, FS, GS, RS, US: in a value they are written with an escape. */
+static inline bool needs_escape(char byte)
+{
+    const uint32_t set = UINT32_C(1) << 0 | UINT32_C(1) << '\n' | UINT32_C(0x1f) << 0x1b;
+    unsigned char code = (unsigned char)byte;
+    return code < 0x20 && (set >> code & 1);
+}
+
+/* Whether an ESC before this byte is an escape. */
+static inline bool ends_escape(char byte)
+{
+    return (byte & ESCAPE_BIT) && needs_escape((char)(byte ^ ESCAPE_BIT));
+}
+
+/* Marks, by its highest bit, each of eight bytes that is a control character or no ASCII. The
+ * lowest mark is right; those above it may be wrong. */
+static inline uint64_t not_plain(uint64_t word)
+{
+    return ((word - EACH_BYTE(0x20)) | word) & EACH_BYTE(0x80);
+}
+
+static inline bool is_plain(char byte)
+{
+    return (unsigned char)byte >= 0x20 && (unsigned char)byte < 0x80;
+}
+
+/* The first byte from `at` on that is not plain, or the end. */
+static inline size_t skip_plain(struct view bytes, size_t at)
+{
+    for (; bytes.size - at >= 8; at += 8) {
+        uint64_t marks = not_plain(load_little_endian(bytes.data + at));
+        if (marks)
+            return at + (size_t)__builtin_ctzll(marks) / 8;
+    }
+    while (at < bytes.size && is_plain(bytes.data[at]))
+        at++;
+    return at;
+}
+
+/* The first byte from `at` on that does not begin a character of several bytes, or the end. */
+static inline size_t skip_wide(struct view bytes, size_t at)
+{
+    while (at < bytes.size && (unsigned char)bytes.data[at] >= 0x80) {
+        size_t size = utf8_size(view_from(bytes, at));
+        if (size == 0)
+            break;
+        at += size;
+    }
+    return at;
+}
+
+/* The first byte from `at` on that has or needs an escape, or the end. */
+static size_t find_escaped(struct view bytes, size_t at)
+{
+    at = skip_plain(bytes, at);
+    while (at < bytes.size && !needs_escape(bytes.data[at]))
+        at = skip_plain(bytes, at + 1);
+    return at;
+}
+
+/* ---- Fields -------------------------------------------------------------------------- */
+
+static inline bool ends_record(char byte)
+{
+    return byte == '\n' || byte == RECORD_SEPARATOR;
+}
+
+/* Marks LF and RS, the lowest rightly. */
+static inline uint64_t record_ends(uint64_t word)
+{
+    uint64_t from_lf = word ^ EACH_BYTE('\n'), from_rs = word ^ EACH_BYTE(RECORD_SEPARATOR);
+    return (((from_lf - EACH_BYTE(1)) & ~from_lf) | ((from_rs - EACH_BYTE(1)) & ~from_rs)) &
+           EACH_BYTE(0x80);
+}
+
+static inline size_t find_record_end(struct view bytes, size_t at)
+{
+    for (; bytes.size - at >= 8; at += 8) {
+        uint64_t marks = record_ends(load_little_endian(bytes.data + at));
+        if (marks)
+            return at + (size_t)__builtin_ctzll(marks) / 8;
+    }
+    while (at < bytes.size && !ends_record(bytes.data[at]))
+        at++;
+    return at;
+}
+
+bool record_cut(struct view *rest, struct view *ret_bytes)
+{
+    size_t start = 0;
+    while (start < rest->size && ends_record(rest->data[start]))
+        start++;
+    size_t end = find_record_end(*rest, start);
+    struct view bytes = view_from(view_first(*rest, end), start);
+    *rest = view_from(*rest, end + 1);
+    if (bytes.size > 0)
+        *ret_bytes = bytes;
+    return bytes.size > 0;
+}
+
+struct view field_cut(struct view *rest, bool *more)
+{
+    *more = view_find(*rest, UNIT_SEPARATOR) < rest->size;
+    return view_cut(rest, UNIT_SEPARATOR);
+}
+
+bool field_write(struct buffer *to, struct view value)
+{
+    for (size_t at = 0, end; at < value.size; at = end + 1) {
+        end = find_escaped(value, at);
+        buffer_append(to, view_from(view_first(value, end), at));
+        if (end < value.size) {
+            buffer_append_byte(to, ESCAPE);
+            buffer_append_byte(to, (char)(value.data[end] | ESCAPE_BIT));
+        }
+    }
+    return !to->failed;
+}
+
+bool field_read(struct buffer *to, struct view written)
+{
+    size_t size_before = to->size;
+    while (written.size > 0) {
+        size_t end = view_find(written, ESCAPE);
+        buffer_append(to, view_first(written, end));
+        written = view_from(written, end);
+        if (written.size == 0)
+            break;
+        if (written.size < 2 || !ends_escape(written.data[1])) {
+            to->size = size_before;
+            return false;
+        }
+        buffer_append_byte(to, (char)(written.data[1] ^ ESCAPE_BIT));
+        written = view_from(written, 2);
+    }
+    return !to->failed;
+}
+
+bool record_write(struct buffer *to, const struct view *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_byte(to, UNIT_SEPARATOR);
+        field_write(to, values[i]);
+    }
+    return !to->failed;
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+/* What one pass over the bytes tells. */
+struct scan {
+    struct view key; /* as they are written; empty when there is no such field */
+    struct view time;
+    bool key_escaped;
+    size_t field_count;
+};
+
+static inline void end_field(const struct schema *schema, struct scan *scan, struct view field,
+                             bool escaped)
+{
+    if (scan->field_count == schema->key) {
+        scan->key = field;
+        scan->key_escaped = escaped;
+    }
+    if (scan->field_count == schema->time)
+        scan->time = field;
+    scan->field_count++;
+}
+
+static enum hf_status refuse_byte(struct view bytes, size_t at, struct hf_error *error)
+{
+    unsigned char byte = (unsigned char)bytes.data[at];
+    if (byte >= 0x80)
+        return error_set(error, HF_INVALID, "the record is not UTF-8: byte 0x%02x at %zu", byte,
+                         at);
+    if (byte != ESCAPE)
+        return error_set(error, HF_INVALID, "the byte 0x%02x at %zu stands there without ESC",
+                         byte, at);
+    if (at + 1 == bytes.size)
+        return error_set(error, HF_INVALID, "the record ends with ESC, which escapes nothing");
+    return error_set(error, HF_INVALID, "ESC at %zu before the byte 0x%02x, which is no escape",
+                     at, (unsigned char)bytes.data[at + 1]);
+}
+
+/* How many bytes at `at`, the first of which is not plain, are as they should be; 0: not even
+ * one character is. */
+static inline size_t odd_size(struct view bytes, size_t at, bool *escaped)
+{
+    char byte = bytes.data[at];
+    if (byte == ESCAPE) {
+        *escaped = true;
+        return at + 1 < bytes.size && ends_escape(bytes.data[at + 1]) ? 2 : 0;
+    }
+    if ((unsigned char)byte >= 0x80)
+        return skip_wide(bytes, at) - at;
+    return !needs_escape(byte);
+}
+
+static enum hf_status scan_record(const struct schema *schema, struct view bytes,
+                                  struct scan *scan, struct hf_error *error)
+{
+    size_t field = 0, at;
+    bool escaped = false;
+    for (at = skip_plain(bytes, 0); at < bytes.size; at = skip_plain(bytes, at)) {
+        if (bytes.data[at] == UNIT_SEPARATOR) {
+            end_field(schema, scan, (struct view){ bytes.data + field, at - field }, escaped);
+            field = ++at;
+            escaped = false;
+            continue;
+        }
+        size_t size = odd_size(bytes, at, &escaped);
+        if (size == 0)
+            return refuse_byte(bytes, at, error);
+        at += size;
+    }
+    end_field(schema, scan, view_from(bytes, field), escaped);
+    return HF_OK;
+}
+
+/* The key as a value. */
+static enum hf_status read_key(const struct scan *scan, struct buffer *space,
+                               struct view *ret_key, struct hf_error *error)
+{
+    size_t size = scan->key.size;
+    if (scan->key_escaped)
+        for (size_t i = 0; i < scan->key.size; i++)
+            size -= scan->key.data[i] == ESCAPE;
+    if (size == 0)
+        return error_set(error, HF_INVALID, "the record has no key");
+    if (size > INDEX_KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the key has %zu bytes, and may have %d", size,
+                         INDEX_KEY_BYTES_MAX);
+    if (scan->key_escaped && !field_read(space, scan->key))
+        return error_no_memory(error);
+    *ret_key = scan->key_escaped ? buffer_view(space) : scan->key;
+    return HF_OK;
+}
+
+/* Names of entries have room for the years 1 to 9999. */
+static enum hf_status read_time(struct view text, struct instant *ret_time,
+                                struct hf_error *error)
+{
+    struct instant time;
+    if (text.size == 0)
+        return error_set(error, HF_INVALID, "the record has no time");
+    if (!instant_parse(text, &time)) {
+        struct view shown = view_first(text, skip_plain(text, 0)); /* no terminal minds it */
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is no time: RFC 3339 or a number since 1970 is expected",
+                         VIEW_ARGS(view_first(shown, 40)));
+    }
+    if (time.s < INSTANT_S_MIN || time.s > INSTANT_S_MAX)
+        return error_set(error, HF_INVALID, "the time %.*s is not in the years 1 to 9999",
+                         VIEW_ARGS(view_first(text, 40)));
+    *ret_time = time;
+    return HF_OK;
+}
+
+enum hf_status record_read(const struct schema *schema, struct view bytes, struct buffer *space,
+                           struct record *ret_record, bool *ret_too_many_fields,
+                           struct hf_error *error)
+{
+    struct record record = { .bytes = bytes };
+    struct scan scan = { .field_count = 0 };
+    buffer_clear(space);
+    if (ret_too_many_fields)
+        *ret_too_many_fields = false;
+    if (bytes.size > INDEX_RECORD_BYTES_MAX)
+        return error_set(error, HF_INVALID, "the record has %zu bytes, and may have %zu",
+                         bytes.size, INDEX_RECORD_BYTES_MAX);
+    enum hf_status status = scan_record(schema, bytes, &scan, error);
+    if (status == HF_OK)
+        status = read_key(&scan, space, &record.key, error);
+    if (status == HF_OK)
+        status = read_time(scan.time, &record.time, error);
+    if (status != HF_OK)
+        return status;
+    if (scan.field_count > schema->field_count) {
+        if (ret_too_many_fields)
+            *ret_too_many_fields = true;
+        return error_set(error, HF_INVALID, "the record has %zu fields, and the index has %zu",
+                         scan.field_count, schema->field_count);
+    }
+    *ret_record = record;
+    return HF_OK;
+}
+
+int record_compare(const struct record *a, const struct record *b)
+{
+    if (!RULE(LATEST_WINS))
+        return -1;
+    int order = instant_compare(a->time, b->time);
+    if (order == 0 && RULE(TIES_BY_BYTES))
+        order = view_compare(a->bytes, b->bytes);
+    return order;
+}

@@ -1,0 +1,336 @@
+/* schema.c: what an index is: made, extended, and the JSON of it. */
+#include "index/schema.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define HASH_DIGITS 16
+
+static struct view field_name(const struct schema *schema, size_t field)
+{
+    return view_of(schema->fields[field]);
+}
+
+size_t schema_find(const struct schema *schema, struct view name)
+{
+    size_t field = 0;
+    while (field < schema->field_count && !view_equal(field_name(schema, field), name))
+        field++;
+    return field;
+}
+
+/* Each name with a LF behind it, which no name has: the key's, the time's, then those of all
+ * fields. */
+static uint64_t hash_version(const struct schema *schema, size_t field_count)
+{
+    struct hash_stream stream;
+    hash_stream_init(&stream);
+    const size_t roles[] = { schema->key, schema->time };
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        hash_stream_add(&stream, field_name(schema, roles[i]));
+        hash_stream_add(&stream, VIEW("\n"));
+    }
+    for (size_t i = 0; i < field_count; i++) {
+        hash_stream_add(&stream, field_name(schema, i));
+        hash_stream_add(&stream, VIEW("\n"));
+    }
+    return hash_stream_xxh3(&stream);
+}
+
+static void add_version(struct schema *schema)
+{
+    check(schema->version_count < INDEX_VERSIONS_MAX);
+    schema->versions[schema->version_count].field_count = schema->field_count;
+    schema->versions[schema->version_count].hash = hash_version(schema, schema->field_count);
+    schema->version_count++;
+}
+
+/* ---- Making -------------------------------------------------------------------------- */
+
+static bool is_name_byte(char c)
+{
+    char small = (char)(c | 0x20);
+    return (small >= 'a' && small <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+}
+
+/* At the end. */
+static enum hf_status add_field(struct schema *schema, struct view name, struct hf_error *error)
+{
+    size_t plain = 0;
+    while (plain < name.size && is_name_byte(name.data[plain]))
+        plain++;
+    if (name.size == 0)
+        return error_set(error, HF_INVALID, "a field without a name");
+    if (plain < name.size)
+        return error_set(error, HF_INVALID,
+                         "a field's name has only a-z A-Z 0-9 . _ - in it: the one that starts "
+                         "with '%.*s' has something else",
+                         VIEW_ARGS(view_first(name, plain < 40 ? plain : 40)));
+    if (name.size > INDEX_FIELD_BYTES)
+        return error_set(error, HF_INVALID, "the field %.*s... has a name of over %d bytes",
+                         VIEW_ARGS(view_first(name, 40)), INDEX_FIELD_BYTES);
+    if (schema_find(schema, name) < schema->field_count)
+        return error_set(error, HF_INVALID, "the field %.*s stands there twice",
+                         VIEW_ARGS(name));
+    if (schema->field_count == INDEX_FIELDS_MAX)
+        return error_set(error, HF_INVALID, "an index has at most %d fields", INDEX_FIELDS_MAX);
+    memcpy(schema->fields[schema->field_count], name.data, name.size);
+    schema->fields[schema->field_count][name.size] = '\0';
+    schema->field_count++;
+    return HF_OK;
+}
+
+/* The key and the time: fields of version 1, which are all that are there yet. */
+static enum hf_status set_roles(struct schema *schema, struct view key, struct view time,
+                                struct hf_error *error)
+{
+    schema->key = schema_find(schema, key);
+    schema->time = schema_find(schema, time);
+    if (schema->key == schema->field_count)
+        return error_set(error, HF_INVALID, "the key '%.*s' is none of the fields",
+                         VIEW_ARGS(view_first(key, INDEX_FIELD_BYTES)));
+    if (schema->time == schema->field_count)
+        return error_set(error, HF_INVALID, "the time '%.*s' is none of the fields",
+                         VIEW_ARGS(view_first(time, INDEX_FIELD_BYTES)));
+    if (schema->key == schema->time)
+        return error_set(error, HF_INVALID, "%.*s cannot be both the key and the time",
+                         VIEW_ARGS(key));
+    return HF_OK;
+}
+
+enum hf_status schema_new(const struct view *fields, size_t field_count, struct view key,
+                          struct view time, unsigned digits, bool foreign,
+                          struct schema *ret_schema, struct hf_error *error)
+{
+    struct schema schema = { .digits = digits, .foreign = foreign };
+    enum hf_status status = HF_OK;
+    if (digits < 1 || digits > INDEX_DIGITS_MAX)
+        return error_set(error, HF_INVALID, "a shard's name has 1 to %d digits, not %u",
+                         INDEX_DIGITS_MAX, digits);
+    if (field_count == 0)
+        return error_set(error, HF_INVALID, "an index without fields");
+    for (size_t i = 0; i < field_count && status == HF_OK; i++)
+        status = add_field(&schema, fields[i], error);
+    if (status == HF_OK)
+        status = set_roles(&schema, key, time, error);
+    if (status != HF_OK)
+        return status;
+    add_version(&schema);
+    *ret_schema = schema;
+    return HF_OK;
+}
+
+/* ---- Extending ----------------------------------------------------------------------- */
+
+/* What never changes. */
+static enum hf_status check_same(const struct schema *schema, const struct schema *wanted,
+                                 struct hf_error *error)
+{
+    size_t common =
+        schema->field_count < wanted->field_count ? schema->field_count : wanted->field_count;
+    if (schema->digits != wanted->digits)
+        return error_set(error, HF_INVALID,
+                         "the index has shards of %u digits, which cannot become %u",
+                         schema->digits, wanted->digits);
+    if (schema->foreign != wanted->foreign)
+        return error_set(error, HF_INVALID,
+                         schema->foreign ? "the index takes entries of other programs"
+                                         : "the index takes no entries of other programs");
+    for (size_t i = 0; i < common; i++)
+        if (strcmp(schema->fields[i], wanted->fields[i]) != 0)
+            return error_set(
+                error, HF_INVALID,
+                "field %zu of the index is %s, not %s: fields are added at the end", i + 1,
+                schema->fields[i], wanted->fields[i]);
+    if (schema->key != wanted->key)
+        return error_set(error, HF_INVALID, "the key of the index is %s, not %s",
+                         schema->fields[schema->key], wanted->fields[wanted->key]);
+    if (schema->time != wanted->time)
+        return error_set(error, HF_INVALID, "the time of the index is %s, not %s",
+                         schema->fields[schema->time], wanted->fields[wanted->time]);
+    if (wanted->field_count < schema->field_count)
+        return error_set(error, HF_INVALID,
+                         "the index has the field %s, too: fields are never taken away",
+                         schema->fields[wanted->field_count]);
+    return HF_OK;
+}
+
+enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
+                             bool *ret_changed, struct hf_error *error)
+{
+    enum hf_status status = check_same(schema, wanted, error);
+    if (status != HF_OK)
+        return status;
+    bool changes = wanted->field_count > schema->field_count;
+    if (changes && schema->version_count == INDEX_VERSIONS_MAX)
+        return error_set(error, HF_INVALID,
+                         "the index has %d versions already, as many as can be",
+                         INDEX_VERSIONS_MAX);
+    if (changes) {
+        size_t from = schema->field_count;
+        memcpy(schema->fields[from], wanted->fields[from],
+               (wanted->field_count - from) * sizeof wanted->fields[0]);
+        schema->field_count = wanted->field_count;
+        add_version(schema);
+    }
+    *ret_changed = changes;
+    return HF_OK;
+}
+
+enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint64_t hash,
+                            struct hf_error *error)
+{
+    if (version == 0)
+        return error_set(error, HF_CORRUPT, "a version 0 of the schema cannot be");
+    if (version > schema->version_count)
+        return error_set(error, HF_UNSUPPORTED,
+                         "version %" PRIu64
+                         " of the schema is not known here: the latest is %zu",
+                         version, schema->version_count);
+    if (schema->versions[version - 1].hash != hash)
+        return error_set(error, HF_CORRUPT,
+                         "the fields are not those of version %" PRIu64 " of the schema",
+                         version);
+    return HF_OK;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------- */
+
+bool schema_encode(const struct schema *schema, struct view nonce, struct buffer *text)
+{
+    buffer_append(text, VIEW("{\"format\":\"" INDEX_FORMAT "\",\"write\":"));
+    json_write_string(text, nonce);
+    buffer_print(text,
+                 ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
+                 schema->digits, schema->foreign ? "true" : "false",
+                 schema->fields[schema->key], schema->fields[schema->time]);
+    for (size_t i = 0; i < schema->field_count; i++)
+        buffer_print(text, "%s\"%s\"", i > 0 ? "," : "", schema->fields[i]);
+    buffer_append(text, VIEW("],\"versions\":["));
+    for (size_t i = 0; i < schema->version_count; i++)
+        buffer_print(text, "%s[%zu,\"%016" PRIx64 "\"]", i > 0 ? "," : "",
+                     schema->versions[i].field_count, schema->versions[i].hash);
+    return buffer_append(text, VIEW("]}\n"));
+}
+
+/* What is read before anything is believed: of a later format the members may be others. */
+struct parts {
+    struct view format, key, time, fields, versions;
+    uint64_t digits;
+    bool foreign, foreign_given;
+};
+
+static void take_part(struct json_reader *reader, struct view name, struct parts *parts)
+{
+    struct view raw;
+    if (view_equal(name, VIEW("format")))
+        json_take_plain(reader, &parts->format);
+    else if (view_equal(name, VIEW("key")))
+        json_take_plain(reader, &parts->key);
+    else if (view_equal(name, VIEW("time")))
+        json_take_plain(reader, &parts->time);
+    else if (view_equal(name, VIEW("fields")))
+        json_skip(reader, &parts->fields);
+    else if (view_equal(name, VIEW("versions")))
+        json_skip(reader, &parts->versions);
+    else if (view_equal(name, VIEW("digits")))
+        json_take_u64(reader, INDEX_DIGITS_MAX, &parts->digits);
+    else if (view_equal(name, VIEW("foreign")))
+        parts->foreign_given = json_take_bool(reader, &parts->foreign);
+    else
+        json_skip(reader, &raw);
+}
+
+static bool read_hash(struct view text, uint64_t *ret_hash)
+{
+    uint64_t hash = 0;
+    if (text.size != HASH_DIGITS)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        int digit = hex_digit(text.data[i]);
+        if (digit < 0)
+            return false;
+        hash = hash << 4 | (uint64_t)digit;
+    }
+    *ret_hash = hash;
+    return true;
+}
+
+static bool take_fields(struct view text, struct schema *schema)
+{
+    struct json_reader reader = json_read(text);
+    struct view name;
+    for (json_enter_array(&reader); json_next_element(&reader);)
+        if (json_take_plain(&reader, &name) && add_field(schema, name, NULL) != HF_OK)
+            json_fail(&reader, "a field that cannot be one");
+    return json_end(&reader) && schema->field_count > 0;
+}
+
+/* One [count of fields, "hash"]; the hash must be what those fields make. */
+static bool take_version(struct json_reader *reader, struct schema *schema)
+{
+    size_t before =
+        schema->version_count ? schema->versions[schema->version_count - 1].field_count : 0;
+    struct view text = VIEW("");
+    uint64_t count = 0, hash = 0;
+    bool whole = json_enter_array(reader) && json_next_element(reader) &&
+                 json_take_u64(reader, schema->field_count, &count) &&
+                 json_next_element(reader) && json_take_plain(reader, &text) &&
+                 !json_next_element(reader);
+    if (!whole || count <= before || !read_hash(text, &hash) ||
+        hash != hash_version(schema, (size_t)count) ||
+        schema->version_count == INDEX_VERSIONS_MAX)
+        return json_fail(reader, "a version that cannot be one");
+    schema->versions[schema->version_count].field_count = (size_t)count;
+    schema->versions[schema->version_count].hash = hash;
+    schema->version_count++;
+    return true;
+}
+
+/* The last version has all fields; the first the key and the time already. */
+static bool take_versions(struct view text, struct schema *schema)
+{
+    struct json_reader reader = json_read(text);
+    for (json_enter_array(&reader); json_next_element(&reader);)
+        take_version(&reader, schema);
+    if (!json_end(&reader) || schema->version_count == 0)
+        return false;
+    return schema->versions[schema->version_count - 1].field_count == schema->field_count &&
+           schema->key < schema->versions[0].field_count &&
+           schema->time < schema->versions[0].field_count;
+}
+
+enum hf_status schema_decode(struct view text, struct schema *ret_schema,
+                             struct hf_error *error)
+{
+    struct json_reader reader = json_read(text);
+    struct parts parts = { .digits = 0 };
+    struct view name;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);)
+        take_part(&reader, name, &parts);
+    bool readable = json_end(&reader);
+    bool ours = view_equal(parts.format, VIEW(INDEX_FORMAT));
+    if (!ours && view_starts_with(parts.format, VIEW("holdfast.index/")))
+        return error_set(error, HF_UNSUPPORTED,
+                         "the index is of a later format, %.*s: a later holdfast reads it",
+                         VIEW_ARGS(view_first(parts.format, 40)));
+    if (!readable || !ours || parts.digits == 0 || !parts.foreign_given)
+        return error_set(error, HF_CORRUPT, "index.json is damaged: %s",
+                         !readable ? reader.why : "a member is missing or out of range");
+    struct schema schema = { .digits = (unsigned)parts.digits, .foreign = parts.foreign };
+    if (!take_fields(parts.fields, &schema) ||
+        set_roles(&schema, parts.key, parts.time, NULL) != HF_OK)
+        return error_set(error, HF_CORRUPT,
+                         "index.json is damaged: its fields, key and time do not go together");
+    if (!take_versions(parts.versions, &schema))
+        return error_set(error, HF_CORRUPT,
+                         "index.json is damaged: its versions are not those of its fields");
+    *ret_schema = schema;
+    return HF_OK;
+}

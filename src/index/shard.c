@@ -1,0 +1,382 @@
+/* shard.c: the line of a shard, written and read; its blocks, cut and found. */
+#include "index/shard.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- The start of the line ----------------------------------------------------------- */
+
+#define FORMAT_FAMILY "{\"format\":\"holdfast.shard/"
+#define BEFORE_LINE   "{\"format\":\"" SHARD_FORMAT "\",\"line\":\""
+#define BEFORE_CHECK  "\",\"check\":\""
+
+#define LINE_DIGITS  8
+#define CHECK_DIGITS 8
+#define LINE_AT      (sizeof BEFORE_LINE - 1)
+#define CHECK_AT     (LINE_AT + LINE_DIGITS + sizeof BEFORE_CHECK - 1)
+#define CHECKED_AT   (CHECK_AT + CHECK_DIGITS + 1) /* behind the quote */
+
+static_assert(CHECKED_AT <= SHARD_PROLOGUE, "the first read has what tells the line's size");
+static_assert(SHARD_LINE_MAX < 100000000, "the size of a line has eight digits");
+
+static bool take_hex(struct view text, size_t digits, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        int digit = hex_digit(text.data[i]);
+        if (digit < 0 || (text.data[i] >= 'A' && text.data[i] <= 'F'))
+            return false;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret_value = value;
+    return text.size == digits;
+}
+
+static struct view part(struct view text, size_t at, size_t size)
+{
+    return view_first(view_from(text, at), size);
+}
+
+/* Whether it says that it is a shard, of another format than ours. */
+static bool is_later_format(struct view start)
+{
+    struct view rest = view_from(start, sizeof FORMAT_FAMILY - 1);
+    size_t digits = view_find(rest, '"');
+    uint64_t number;
+    return view_starts_with(start, VIEW(FORMAT_FAMILY)) && digits < rest.size &&
+           parse_u64(view_first(rest, digits), UINT64_MAX, &number, NULL) == HF_OK &&
+           number > 1;
+}
+
+enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error)
+{
+    if (is_later_format(start))
+        return error_set(error, HF_UNSUPPORTED, "it is of a later format than %s",
+                         SHARD_FORMAT);
+    if (!view_starts_with(start, VIEW(BEFORE_LINE)))
+        return error_set(error, HF_CORRUPT, "it does not start as a shard does");
+    uint64_t size, sum;
+    if (parse_u64(part(start, LINE_AT, LINE_DIGITS), SHARD_LINE_MAX, &size, NULL) != HF_OK ||
+        size <= CHECKED_AT ||
+        !view_equal(part(start, LINE_AT + LINE_DIGITS, sizeof BEFORE_CHECK - 1),
+                    VIEW(BEFORE_CHECK)) ||
+        !take_hex(part(start, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum) ||
+        !view_equal(part(start, CHECKED_AT - 1, 1), VIEW("\"")))
+        return error_set(error, HF_CORRUPT, "the start of its line is damaged");
+    *ret_size = size;
+    return HF_OK;
+}
+
+/* ---- Reading the line ---------------------------------------------------------------- */
+
+void shard_head_release(struct shard_head *head)
+{
+    arena_release(&head->arena);
+    *head = (struct shard_head){ 0 };
+}
+
+struct line_reader {
+    struct json_reader json;
+    struct shard_head *head;
+    struct buffer key; /* scratch */
+    size_t block_capacity;
+    bool no_memory;
+    unsigned seen; /* a bit for each member that must be there */
+};
+
+static void take_nonce(struct line_reader *reader)
+{
+    struct view text;
+    if (!json_take_plain(&reader->json, &text))
+        return;
+    if (text.size != NONCE_SIZE || memchr(text.data, '\0', text.size))
+        json_fail(&reader->json, "a nonce of another size");
+    else
+        memcpy(reader->head->nonce, text.data, NONCE_SIZE);
+}
+
+static void take_hex_string(struct line_reader *reader, size_t digits, uint64_t *ret_value)
+{
+    struct view text;
+    if (json_take_plain(&reader->json, &text) && !take_hex(text, digits, ret_value))
+        json_fail(&reader->json, "a number in hexadecimal that is none");
+}
+
+/* [at, size, check, first key], the next of its parts. */
+static void take_block_part(struct line_reader *reader, unsigned number,
+                            struct shard_block *block)
+{
+    uint64_t sum = 0;
+    switch (number) {
+    case 0: json_take_u64(&reader->json, SHARD_BYTES_MAX, &block->at); return;
+    case 1: json_take_u64(&reader->json, SHARD_BLOCK_MAX, &block->size); return;
+    case 2:
+        take_hex_string(reader, CHECK_DIGITS, &sum);
+        block->crc32c = (uint32_t)sum;
+        return;
+    case 3: json_take_text(&reader->json, &reader->key, &block->first_key); return;
+    default: json_fail(&reader->json, "a block with too many parts");
+    }
+}
+
+/* Whether a block may stand behind those that were read. */
+static bool block_follows(const struct shard_head *head, const struct shard_block *block)
+{
+    bool key_fits = block->first_key.size > 0 && block->first_key.size <= INDEX_KEY_BYTES_MAX;
+    if (head->block_count == 0)
+        return key_fits && block->size > 0 && block->at == 0;
+    const struct shard_block *last = &head->blocks[head->block_count - 1];
+    return key_fits && block->size > 0 && block->at == last->at + last->size &&
+           view_compare(last->first_key, block->first_key) < 0;
+}
+
+static void take_block(struct line_reader *reader)
+{
+    struct shard_head *head = reader->head;
+    struct shard_block block = { .first_key = { "", 0 } };
+    unsigned parts = 0;
+    buffer_clear(&reader->key);
+    json_enter_array(&reader->json);
+    for (; json_next_element(&reader->json); parts++)
+        take_block_part(reader, parts, &block);
+    if (reader->json.why)
+        return;
+    if (parts != 4 || head->block_count == reader->block_capacity ||
+        !block_follows(head, &block)) {
+        json_fail(&reader->json, "blocks that do not follow each other");
+        return;
+    }
+    block.first_key = arena_copy(&head->arena, block.first_key);
+    reader->no_memory = reader->no_memory || !block.first_key.data;
+    head->blocks[head->block_count++] = block;
+}
+
+static void take_blocks(struct line_reader *reader)
+{
+    json_enter_array(&reader->json);
+    while (!reader->no_memory && json_next_element(&reader->json))
+        take_block(reader);
+}
+
+static void take_member(struct line_reader *reader, struct view name)
+{
+    struct shard_head *head = reader->head;
+    static const char *const names[] = { "nonce",   "token", "version", "schema",
+                                         "records", "size",  "blocks" };
+    unsigned which = 0;
+    while (which < sizeof names / sizeof *names && !view_equal(name, view_of(names[which])))
+        which++;
+    if (reader->seen & 1U << which) {
+        json_fail(&reader->json, "a member that stands twice");
+        return;
+    }
+    struct view skipped;
+    switch (which) {
+    case 0: take_nonce(reader); break;
+    case 1: json_take_u64(&reader->json, UINT64_MAX, &head->token); break;
+    case 2: json_take_u64(&reader->json, UINT64_MAX, &head->version); break;
+    case 3: take_hex_string(reader, 16, &head->schema_hash); break;
+    case 4: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->records); break;
+    case 5: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->size); break;
+    case 6: take_blocks(reader); break;
+    default: json_skip(&reader->json, &skipped); return;
+    }
+    reader->seen |= 1U << which;
+}
+
+static enum hf_status head_is_whole(const struct line_reader *reader, struct hf_error *error)
+{
+    const struct shard_head *head = reader->head;
+    if (reader->seen != 0x7f)
+        return error_set(error, HF_CORRUPT, "its line lacks a member");
+    const struct shard_block *last =
+        head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
+    if (head->size != (last ? last->at + last->size : 0) || head->records > head->size ||
+        head->records < head->block_count || (head->records > 0 && !last))
+        return error_set(error, HF_CORRUPT, "the sizes in its line do not add up");
+    return HF_OK;
+}
+
+/* "[0,1,"00000000","a"]," is the least that a block takes. */
+static size_t blocks_at_most(struct view line)
+{
+    size_t count = line.size / 20;
+    return count < SHARD_BLOCKS_MAX ? count : SHARD_BLOCKS_MAX;
+}
+
+static enum hf_status read_members(struct line_reader *reader, struct view line,
+                                   struct hf_error *error)
+{
+    struct view name;
+    reader->block_capacity = blocks_at_most(line);
+    reader->head->blocks =
+        arena_take(&reader->head->arena, reader->block_capacity * sizeof(struct shard_block));
+    if (!reader->head->blocks)
+        return error_no_memory(error);
+    json_enter_object(&reader->json);
+    while (!reader->no_memory && json_next_member(&reader->json, &name))
+        take_member(reader, name);
+    if (reader->no_memory || reader->key.failed) /* a whole line has room in it */
+        return error_no_memory(error);
+    if (!json_end(&reader->json))
+        return error_set(error, HF_CORRUPT, "its line is damaged: %s", reader->json.why);
+    return head_is_whole(reader, error);
+}
+
+enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
+                               struct hf_error *error)
+{
+    struct shard_head head = { 0 };
+    if (shard_line_size(line, &head.line_size, error) != HF_OK)
+        return error->status;
+    uint64_t sum = 0;
+    take_hex(part(line, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum);
+    if (head.line_size != line.size || line.data[line.size - 1] != '\n' ||
+        crc32c(0, view_from(line, CHECKED_AT)) != sum)
+        return error_set(error, HF_CORRUPT, "its line is damaged: the check does not hold");
+    struct line_reader reader = { .json = json_read(line),
+                                  .head = &head,
+                                  .key = BUFFER_INIT(SHARD_LINE_MAX) };
+    enum hf_status status = read_members(&reader, line, error);
+    buffer_release(&reader.key);
+    if (status == HF_OK)
+        *ret_head = head;
+    else
+        shard_head_release(&head);
+    return status;
+}
+
+size_t shard_find_block(const struct shard_head *head, struct view key)
+{
+    check(head->block_count > 0);
+    size_t low = 0, high = head->block_count; /* blocks[low] starts at or before, or is 0 */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (view_compare(head->blocks[middle].first_key, key) <= 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- Writing ------------------------------------------------------------------------- */
+
+enum hf_status shard_writer_init(struct shard_writer *writer, const struct schema *schema,
+                                 uint64_t token, const char *nonce, uint64_t bytes_expected,
+                                 struct hf_error *error)
+{
+    check(schema->version_count > 0 && strlen(nonce) == NONCE_SIZE);
+    *writer = (struct shard_writer){
+        .block_bytes = SHARD_BLOCK,
+        .last_key = BUFFER_INIT(INDEX_KEY_BYTES_MAX),
+        .head = { .token = token,
+                  .version = schema->version_count,
+                  .schema_hash = schema->versions[schema->version_count - 1].hash },
+    };
+    memcpy(writer->head.nonce, nonce, NONCE_SIZE);
+    draft_init(&writer->draft);
+    if (bytes_expected > SHARD_BYTES_MAX)
+        bytes_expected = SHARD_BYTES_MAX;
+    while (bytes_expected / writer->block_bytes >= SHARD_BLOCKS_MAX - 1)
+        writer->block_bytes *= 2;
+    writer->block_capacity = (size_t)(bytes_expected / writer->block_bytes) + 1;
+    writer->head.blocks =
+        arena_take(&writer->head.arena, writer->block_capacity * sizeof(struct shard_block));
+    if (!writer->head.blocks)
+        return error_no_memory(error);
+    return HF_OK;
+}
+
+void shard_writer_release(struct shard_writer *writer)
+{
+    draft_release(&writer->draft);
+    shard_head_release(&writer->head);
+    buffer_release(&writer->last_key);
+}
+
+/* The block that takes the next record; NULL without memory. */
+static struct shard_block *open_block(struct shard_writer *writer, struct view key)
+{
+    struct shard_head *head = &writer->head;
+    struct shard_block *last =
+        head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
+    if (last && last->size < writer->block_bytes)
+        return last;
+    check(head->block_count < writer->block_capacity); /* or more came than was expected */
+    struct view first_key = arena_copy(&head->arena, key);
+    if (!first_key.data)
+        return NULL;
+    last = &head->blocks[head->block_count++];
+    *last = (struct shard_block){ .at = head->size, .first_key = first_key };
+    return last;
+}
+
+enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
+                                struct hf_error *error)
+{
+    struct shard_head *head = &writer->head;
+    check(head->records == 0 || view_compare(buffer_view(&writer->last_key), record->key) < 0);
+    uint64_t size = record->bytes.size + sizeof RECORD_END - 1;
+    if (size > SHARD_BYTES_MAX - head->size)
+        return error_set(error, HF_INVALID,
+                         "the shard would be larger than 4 GiB: an index with more digits has "
+                         "smaller ones");
+    buffer_clear(&writer->last_key);
+    struct shard_block *block = open_block(writer, record->key);
+    if (!block || !buffer_append(&writer->last_key, record->key))
+        return error_no_memory(error);
+    if (!draft_append(&writer->draft, record->bytes) ||
+        !draft_append(&writer->draft, VIEW(RECORD_END))) {
+        *error = writer->draft.error;
+        return error->status;
+    }
+    block->crc32c = crc32c(crc32c(block->crc32c, record->bytes), VIEW(RECORD_END));
+    block->size += size;
+    head->size += size;
+    head->records++;
+    return HF_OK;
+}
+
+static void write_blocks(const struct shard_head *head, struct buffer *line)
+{
+    for (size_t i = 0; i < head->block_count; i++) {
+        const struct shard_block *block = &head->blocks[i];
+        buffer_print(line, "%s[%" PRIu64 ",%" PRIu64 ",\"%08" PRIx32 "\",", i > 0 ? "," : "",
+                     block->at, block->size, block->crc32c);
+        json_write_string(line, block->first_key);
+        buffer_append_byte(line, ']');
+    }
+}
+
+enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
+                                struct hf_error *error)
+{
+    struct shard_head *head = &writer->head;
+    check(line->size == 0);
+    buffer_append(line, VIEW(BEFORE_LINE "00000000" BEFORE_CHECK "00000000\""));
+    buffer_print(line,
+                 ",\"nonce\":\"%s\",\"token\":%" PRIu64 ",\"version\":%" PRIu64
+                 ",\"schema\":\"%016" PRIx64 "\",\"records\":%" PRIu64 ",\"size\":%" PRIu64
+                 ",\"blocks\":[",
+                 head->nonce, head->token, head->version, head->schema_hash, head->records,
+                 head->size);
+    write_blocks(head, line);
+    buffer_append(line, VIEW("]}\n"));
+    if (line->failed)
+        return error_no_memory(error);
+    check(line->size <= SHARD_LINE_MAX);
+    char digits[24];
+    snprintf(digits, sizeof digits, "%0*zu", LINE_DIGITS, line->size);
+    memcpy(line->data + LINE_AT, digits, LINE_DIGITS);
+    uint32_t sum = crc32c(0, view_from(buffer_view(line), CHECKED_AT));
+    snprintf(digits, sizeof digits, "%0*" PRIx32, CHECK_DIGITS, sum);
+    memcpy(line->data + CHECK_AT, digits, CHECK_DIGITS);
+    head->line_size = line->size;
+    return HF_OK;
+}

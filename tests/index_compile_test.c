@@ -1,0 +1,806 @@
+/* index_compile_test.c KIND: shards compiled under their locks: what it costs, what stands in the
+ * way, and what is left. KIND is mem or sqlite. */
+#include "base/check.h"
+#include "index/read.h"
+#include "index_crew.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Two crews: one behind a gate and a store that fails, one past them. */
+struct scene {
+    struct yard yard;
+    struct gate gate;
+    struct crew crew, other;
+    struct hf_error error;
+    /* What happens at the gate before a call of this kind whose key has this part, once. */
+    enum call_kind kind;
+    const char *part;
+    void (*act)(struct scene *scene);
+    /* What was listed through the gate. */
+    struct buffer listed;
+    size_t told, ended[COMPILE_STOPPED + 1];
+    atomic_bool stop;
+};
+
+static void happen(void *argument, enum call_kind kind, struct view key)
+{
+    struct scene *scene = argument;
+    if (kind == CALL_LIST)
+        buffer_print(&scene->listed, "%.*s ", VIEW_ARGS(key));
+    if (!scene->act || kind != scene->kind ||
+        !memmem(key.data, key.size, scene->part, strlen(scene->part)))
+        return;
+    void (*act)(struct scene *) = scene->act;
+    scene->act = NULL;
+    act(scene);
+}
+
+static void happens(struct scene *scene, enum call_kind kind, const char *part,
+                    void (*act)(struct scene *scene))
+{
+    scene->kind = kind;
+    scene->part = part;
+    scene->act = act;
+}
+
+static int set_up(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    assert_non_null(scene);
+    yard_open(&scene->yard);
+    gate_init(&scene->gate, &scene->yard.store.base);
+    crew_open(&scene->crew, &scene->gate.base);
+    crew_open(&scene->other, scene->yard.store.inner);
+    scene->listed = BUFFER_INIT(MIB);
+    scene->gate.before = happen;
+    scene->gate.argument = scene;
+    *state = scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+    crew_close(&scene->crew);
+    crew_close(&scene->other);
+    buffer_release(&scene->listed);
+    yard_close(&scene->yard);
+    free(scene);
+    return 0;
+}
+
+#define COMPILES(sentence, function)                    \
+    {                                                   \
+        (sentence), (function), set_up, tear_down, NULL \
+    }
+
+static const struct shard_id A3 = { "a3" };
+
+static uint64_t keys(struct scene *scene)
+{
+    uint64_t count;
+    assert_status(HF_OK, index_count(scene->other.index, NULL, &count, &scene->error),
+                  &scene->error);
+    return count;
+}
+
+static size_t waiting(struct scene *scene, struct shard_id shard)
+{
+    struct entry_list list = yard_list(&scene->yard, shard);
+    size_t count = list.count;
+    entry_list_release(&list);
+    return count;
+}
+
+/* ---- One shard ----------------------------------------------------------------------- */
+
+static void a_shard_is_compiled(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_NOTHING);
+    crew_fill(&scene->other, "a3", "k", 0, 30, "v");
+    crew_fill(&scene->other, "a3", "k", 20, 30, "w");
+    report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.entries, 60);
+    assert_int_equal(report.folds, 1);
+    assert_int_equal(report.fold.records_new, 50);
+    assert_int_equal(report.fold.superseded, 10);
+    assert_int_equal(report.clear.deleted, 60);
+    assert_int_equal(report.clear.left, 0);
+    assert_int_equal(report.why.status, HF_OK);
+    uint64_t token = report.token;
+    crew_fill(&scene->other, "a3", "k", 50, 1, "v");
+    report = crew_compile_shard(&scene->other, A3);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.fold.records, 51);
+    assert_true(report.token > token);
+    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(keys(scene), 51);
+}
+
+static void only_that_shard_is_listed(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a2", "k", 0, 5, "v");
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    crew_fill(&scene->other, "a4", "k", 0, 5, "v");
+    /* The first lock of a shard looks whether there is one. */
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    crew_fill(&scene->other, "a3", "k", 5, 5, "v");
+    buffer_clear(&scene->listed);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_string_equal(buffer_text(&scene->listed), "indexes/domains/inbox/a3/ ");
+    assert_int_equal(waiting(scene, (struct shard_id){ "a2" }), 5);
+}
+
+static void requests_are_few(void **state)
+{
+    struct scene *scene = *state;
+    static const size_t sizes[] = { 100, 1000, 2500 };
+    size_t first = 0;
+    crew_fill(&scene->other, "a3", "k", first++, 1, "v");
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    for (size_t i = 0; i < 3; i++) {
+        struct meter_counts kinds[CALL_KIND_COUNT];
+        uint64_t calls = 0;
+        crew_fill(&scene->other, "a3", "k", first, sizes[i], "v");
+        first += sizes[i];
+        meter_reset(&scene->yard.meter);
+        assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+        meter_read(&scene->yard.meter, kinds);
+        for (enum call_kind kind = 0; kind < CALL_KIND_COUNT; kind++)
+            calls += kinds[kind].calls;
+        uint64_t batched = calls - kinds[CALL_DELETE].calls + kinds[CALL_DELETE].batches;
+        double n = (double)sizes[i];
+        print_message("# %zu entries: %.3f requests a record, %.3f with batched deletes\n",
+                      sizes[i], (double)calls / n, (double)batched / n);
+        assert_true((double)calls <= 2.1 * n);
+        assert_true((double)batched <= 1.1 * n);
+        /* Entries, the shard; lock, shard, release; listing; entries. */
+        uint64_t pages = (sizes[i] + 999) / 1000;
+        assert_true(kinds[CALL_GET].calls <= sizes[i] + 3);
+        assert_int_equal(kinds[CALL_PUT].calls + kinds[CALL_PUT_FILE].calls, 3);
+        assert_int_equal(kinds[CALL_LIST].calls, pages);
+        assert_int_equal(kinds[CALL_DELETE].calls, sizes[i]);
+        assert_int_equal(kinds[CALL_DELETE].batches, pages);
+    }
+    assert_int_equal(keys(scene), first);
+}
+
+static void batches_are_bounded(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_report report;
+    crew_fill(&scene->other, "a3", "k", 0, 95, "v");
+    options.batch_entries = 10;
+    compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.folds, 10);
+    assert_int_equal(report.clear.deleted, 95);
+    crew_fill(&scene->other, "a3", "k", 100, 95, "v");
+    options = COMPILE_OPTIONS;
+    options.batch_bytes = 1000;
+    compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_true(report.folds > 2 && report.folds < 20);
+    assert_int_equal(report.fold.records, 190);
+    assert_int_equal(waiting(scene, A3), 0);
+}
+
+/* ---- Others -------------------------------------------------------------------------- */
+
+static void a_held_shard_is_left(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *lock;
+    assert_status(
+        HF_OK, hf_lock_new(scene->other.client, "shard:domains/a3", NULL, &lock, &scene->error),
+        &scene->error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    crew_fill(&scene->other, "a4", "k", 0, 5, "v");
+    buffer_clear(&scene->listed);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_HELD);
+    assert_int_equal(report.why.status, HF_HELD);
+    assert_int_equal(scene->listed.size, 0);
+    struct compile_totals totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.shards_held, 1);
+    assert_int_equal(totals.shards_done, 1);
+    assert_int_equal(waiting(scene, A3), 5);
+    hf_lock_release(lock, &scene->error);
+    hf_lock_free(lock);
+    totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.shards_done, 1);
+    assert_int_equal(waiting(scene, A3), 0);
+}
+
+/* Somebody with this token writes the shard, past its lock. */
+static void write_shard(struct scene *scene, uint64_t token)
+{
+    struct record record;
+    struct buffer space = BUFFER_INIT(1024);
+    struct fold_report report;
+    struct index *index = scene->other.index;
+    assert_status(HF_OK,
+                  record_read(&index->schema,
+                              VIEW("example.com" US "x" US "2026-02-06T10:00:00Z"), &space,
+                              &record, NULL, &scene->error),
+                  &scene->error);
+    assert_status(HF_OK, index_fold(index, A3, token, &record, 1, &report, &scene->error),
+                  &scene->error);
+    buffer_release(&space);
+}
+
+static void write_with_a_later_token(struct scene *scene)
+{
+    write_shard(scene, UINT64_C(1) << 40);
+}
+
+static void write_with_any_token(struct scene *scene)
+{
+    write_shard(scene, 1);
+}
+
+static void a_lost_shard_keeps_its_entries(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    /* Just before our put: CONFLICT. */
+    happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_LOST);
+    assert_int_equal(report.why.status, HF_CONFLICT);
+    assert_int_equal(report.clear.deleted, 0);
+    assert_int_equal(waiting(scene, A3), 5);
+    /* Before we read it: FENCED. */
+    happens(scene, CALL_GET, "shards/a3.usv", write_with_a_later_token);
+    report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_LOST);
+    assert_int_equal(report.why.status, HF_FENCED);
+    assert_int_equal(waiting(scene, A3), 5);
+    assert_int_equal(keys(scene), 6);
+}
+
+static void try_the_lock(struct scene *scene)
+{
+    struct hf_lock *lock;
+    struct hf_error error;
+    assert_status(HF_OK,
+                  hf_lock_new(scene->other.client, "shard:domains/a3", NULL, &lock, &error),
+                  &error);
+    assert_status(HF_HELD, hf_lock_acquire(lock, 0, &error), &error);
+    hf_lock_free(lock);
+}
+
+static void nobody_enters_while_it_compiles(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    happens(scene, CALL_GET, "inbox/a3/", try_the_lock);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_null(scene->act);
+}
+
+static void one_that_is_lost_is_tried_again(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
+    struct compile_totals totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.shards_lost, 1);
+    assert_int_equal(totals.shards_done, 1);
+    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(keys(scene), 6);
+}
+
+/* ---- Bad input and trouble ----------------------------------------------------------- */
+
+static void bad_entries_are_set_aside(void **state)
+{
+    struct scene *scene = *state;
+    static const struct {
+        const char *name, *bytes;
+    } bad[] = {
+        { "inbox/a3/example.com~20260206T100000-00000000000000000000000000000001.usv", "junk" },
+        { "inbox/a3/example.com~20260206T100000-00000000000000000000000000000002.usv",
+          "example.com" US "\xff\xfe" US "2026-02-06T10:00:00Z\n" },
+        { "inbox/a3/example.com~20260206T100000-00000000000000000000000000000003.usv",
+          "example.com" US "v" US "2026-02-06T10:00:00Z" US "a" US "b\n" },
+        { "inbox/a3/example.com~20260206T100000-00000000000000000000000000000004.usv",
+          "other.com" US "v" US "2026-02-06T10:00:00Z\n" },
+        { "inbox/a3/example.com~20260206T100000-00000000000000000000000000000005.usv",
+          "example.com" US "v" US "2026-02-07T10:00:00Z\n" },
+        { "inbox/a3/notes.txt", "what is this?" },
+        { "inbox/readme", "nor this" },
+        { "example.net.usv", "example.net" US "v" US "yesterday\n" },
+    };
+    const size_t count = sizeof bad / sizeof bad[0];
+    char *large = malloc(2 * MIB + 1);
+    assert_non_null(large);
+    memset(large, 'x', 2 * MIB);
+    large[2 * MIB] = '\0';
+    for (size_t i = 0; i < count; i++)
+        yard_write(&scene->yard, bad[i].name, view_of(bad[i].bytes));
+    yard_write(&scene->yard, "inbox/a3/example.com.usv", view_of(large));
+    free(large);
+    crew_fill(&scene->other, "a3", "k", 0, 20, "v");
+    struct compile_totals totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.aside, count + 1);
+    assert_int_equal(totals.records_new, 20);
+    assert_int_equal(totals.shards_failed, 0);
+    assert_int_equal(yard_count(&scene->yard, "aside/"), 2 * (count + 1));
+    assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
+    assert_int_equal(keys(scene), 20);
+}
+
+static void the_first_reason_is_told(void **state)
+{
+    struct scene *scene = *state;
+    yard_write(&scene->yard, "inbox/a3/notes.txt", VIEW("what is this?"));
+    crew_fill(&scene->other, "a3", "k", 0, 20, "v");
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.aside, 1);
+    assert_non_null(strstr(report.first_aside, "notes.txt"));
+    assert_int_equal(report.why.status, HF_OK);
+}
+
+static void refuse_a_put(struct scene *scene)
+{
+    scene->yard.store.refuse = 1;
+}
+
+static void a_copy_that_fails_leaves_the_entry(void **state)
+{
+    struct scene *scene = *state;
+    yard_write(&scene->yard, "inbox/a3/notes.txt", VIEW("what is this?"));
+    crew_fill(&scene->other, "a3", "k", 0, 20, "v");
+    /* It is read to be copied. */
+    happens(scene, CALL_GET, "notes.txt", refuse_a_put);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_FAILED);
+    assert_int_equal(report.why.status, HF_UNAVAILABLE);
+    assert_int_equal(report.aside, 0);
+    assert_int_equal(report.clear.deleted, 20);
+    assert_int_equal(waiting(scene, A3), 1);
+    assert_int_equal(keys(scene), 20);
+}
+
+static void lose_puts(struct scene *scene)
+{
+    scene->yard.store.lose = 100;
+}
+
+static void lose_a_reply(struct scene *scene)
+{
+    scene->yard.store.lose_reply = 1;
+}
+
+static void a_shard_without_an_answer_keeps_its_entries(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    happens(scene, CALL_GET, "shards/a3.usv", lose_puts);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    scene->yard.store.lose = 0;
+    assert_int_equal(report.end, COMPILE_FAILED);
+    assert_int_equal(report.why.status, HF_UNSURE);
+    assert_int_equal(waiting(scene, A3), 5);
+    assert_int_equal(keys(scene), 5);
+}
+
+static void an_answer_that_is_lost_is_looked_for(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    happens(scene, CALL_GET, "shards/a3.usv", lose_a_reply);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(keys(scene), 5);
+}
+
+static void what_is_not_cleared_is_folded_again(void **state)
+{
+    struct scene *scene = *state;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    scene->yard.store.lose_deletes = 2;
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.why.status, HF_UNSURE);
+    assert_int_equal(report.clear.deleted, 3);
+    assert_int_equal(report.clear.left, 2);
+    report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.fold.superseded, 2);
+    assert_int_equal(report.clear.deleted, 2);
+    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(keys(scene), 5);
+}
+
+static void a_damaged_shard_stops_only_itself(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_totals totals;
+    yard_write(&scene->yard, "shards/a3.usv", VIEW("{\"format\":\"something\"}\n"));
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    crew_fill(&scene->other, "a4", "k", 0, 5, "v");
+    options.once = true;
+    assert_status(HF_CORRUPT,
+                  index_compile(scene->crew.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_non_null(strstr(scene->error.why, "shards/a3.usv"));
+    assert_int_equal(totals.shards_failed, 1);
+    assert_int_equal(totals.shards_done, 1);
+    assert_int_equal(waiting(scene, A3), 5);
+}
+
+static void options_are_judged(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options wrong[4];
+    for (size_t i = 0; i < 4; i++) {
+        wrong[i] = COMPILE_OPTIONS;
+        wrong[i].once = true;
+    }
+    wrong[0].ttl = SPAN_S(301);
+    wrong[1].batch_entries = 0;
+    wrong[2].batch_bytes = 0;
+    wrong[3].shard = (struct shard_id){ "xyz" };
+    for (size_t i = 0; i < 4; i++)
+        assert_status(HF_INVALID,
+                      index_compile(scene->crew.index, &wrong[i], NULL, &scene->error),
+                      &scene->error);
+}
+
+/* ---- Entries of other programs ------------------------------------------------------- */
+
+static void foreign_entries_are_folded(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    yard_write(&scene->yard, "example.com.usv",
+               VIEW("example.com" US "a" US "2026-02-06T10:00:00Z\n"));
+    yard_write(&scene->yard, "inbox/example.org.usv",
+               VIEW("example.org" US "a" US "2026-02-06T10:00:00Z\n"));
+    yard_write(&scene->yard, "inbox/a3/example.com.usv",
+               VIEW("example.com" US "b" US "2026-02-06T10:00:00Z\n"));
+    options.once = true;
+    options.shard = A3;
+    struct compile_totals totals;
+    assert_status(HF_OK, index_compile(scene->crew.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_int_equal(totals.records_new, 1);
+    assert_int_equal(totals.clear.deleted, 2);
+    totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.clear.deleted, 1);
+    assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
+    assert_int_equal(keys(scene), 2);
+}
+
+static void markers_are_no_work(void **state)
+{
+    struct scene *scene = *state;
+    const struct compile_options options = COMPILE_OPTIONS;
+    struct shard_id shard;
+    bool few;
+    /* A store that cannot delete by ETag. */
+    scene->gate.base.traits.delete_conditional = false;
+    yard_write(&scene->yard, "example.com.usv",
+               VIEW("example.com" US "a" US "2026-02-06T10:00:00Z\n"));
+    yard_write(&scene->yard, "inbox/a3/example.com.usv",
+               VIEW("example.com" US "b" US "2026-02-06T10:00:00Z\n"));
+    struct compile_totals totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.clear.marked, 2);
+    assert_true(yard_has(&scene->yard, "example.com.usv"));
+    assert_status(HF_NOT_FOUND,
+                  compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
+                  &scene->error);
+    assert_int_equal(keys(scene), 1);
+}
+
+/* ---- Which shard is next ------------------------------------------------------------- */
+
+static void shards_are_picked_by_their_entries(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct shard_id shard;
+    bool few;
+    unsigned picked[3] = { 0 };
+    assert_status(HF_NOT_FOUND,
+                  compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
+                  &scene->error);
+    crew_fill(&scene->other, "10", "a", 0, 30, "v");
+    crew_fill(&scene->other, "20", "b", 0, 3, "v");
+    crew_fill(&scene->other, "f0", "c", 0, 30, "v");
+    for (options.few = 63; options.few >= 62; options.few--) {
+        memset(picked, 0, sizeof picked);
+        for (int i = 0; i < 300; i++) {
+            assert_status(
+                HF_OK, compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
+                &scene->error);
+            assert_true(few == (options.few == 63));
+            picked[shard.text[0] == '1' ? 0 : shard.text[0] == '2' ? 1 : 2]++;
+        }
+        /* At random, but none is left out, and the small one comes seldom. */
+        assert_true(picked[0] > 5 && picked[1] > 0 && picked[2] > 50);
+        assert_true(picked[1] < 60);
+    }
+}
+
+/* ---- Watching ------------------------------------------------------------------------ */
+
+static bool is_stopped(void *argument)
+{
+    struct scene *scene = argument;
+    return atomic_load(&scene->stop);
+}
+
+static void tell(void *argument, const struct compile_report *report)
+{
+    struct scene *scene = argument;
+    scene->told++;
+    scene->ended[report->end]++;
+}
+
+static struct compile_options watching(struct scene *scene)
+{
+    struct compile_options options = COMPILE_OPTIONS;
+    options.stop = is_stopped;
+    options.tell = tell;
+    options.argument = scene;
+    options.poll = SPAN_MS(20);
+    return options;
+}
+
+struct watcher {
+    struct scene *scene;
+    struct crew *crew;
+    struct compile_options options;
+    struct compile_totals totals;
+    enum hf_status status;
+    struct hf_error error;
+};
+
+static void watch(void *argument)
+{
+    struct watcher *watcher = argument;
+    watcher->status = index_compile(watcher->crew->index, &watcher->options, &watcher->totals,
+                                    &watcher->error);
+}
+
+/* Looks every few milliseconds until the inbox is empty; false after 20 s. */
+static bool runs_dry(struct scene *scene)
+{
+    struct env *env = env_real();
+    struct mono_time end = mono_add(env_now(env), SPAN_S(20));
+    while (mono_before(env_now(env), end)) {
+        struct list_call list = { .prefix = VIEW("indexes/domains/inbox/"), .max = 1 };
+        assert_status(HF_OK, store_list(scene->yard.store.inner, &list), &list.error);
+        size_t count = list.count;
+        list_release(&list);
+        if (count == 0)
+            return true;
+        env_sleep(env, SPAN_MS(5));
+    }
+    return false;
+}
+
+static void run_watchers(struct scene *scene, struct watcher *watchers, size_t count,
+                         void (*meanwhile)(struct scene *scene))
+{
+    struct env *env = env_real();
+    struct env_task *tasks[2];
+    for (size_t i = 0; i < count; i++) {
+        watchers[i].scene = scene;
+        assert_status(HF_OK, env_task_start(env, watch, &watchers[i], &tasks[i], &scene->error),
+                      &scene->error);
+    }
+    meanwhile(scene);
+    bool dry = runs_dry(scene);
+    struct mono_time start = env_now(env);
+    atomic_store(&scene->stop, true);
+    for (size_t i = 0; i < count; i++)
+        env_task_join(env, tasks[i]);
+    print_message("# stopped within %lld ms\n",
+                  (long long)mono_since(env_now(env), start).us / 1000);
+    assert_true(dry);
+    for (size_t i = 0; i < count; i++)
+        assert_status(HF_OK, watchers[i].status, &watchers[i].error);
+}
+
+static void put_in_rounds(struct scene *scene)
+{
+    struct crew writer;
+    crew_open(&writer, scene->yard.store.inner);
+    for (size_t i = 0; i < 10; i++) {
+        char shard[3];
+        snprintf(shard, sizeof shard, "%02zx", i * 7);
+        crew_fill(&writer, shard, "w", i * 20, 20, "v");
+    }
+    crew_close(&writer);
+}
+
+static void a_watcher_folds_and_stops(void **state)
+{
+    struct scene *scene = *state;
+    struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
+    run_watchers(scene, &watcher, 1, put_in_rounds);
+    assert_int_equal(watcher.totals.records_new, 200);
+    assert_int_equal(watcher.totals.clear.deleted, 200);
+    assert_int_equal(scene->ended[COMPILE_FAILED] + scene->ended[COMPILE_LOST], 0);
+    assert_int_equal(keys(scene), 200);
+    assert_true(yard_has(&scene->yard, "manifest.json"));
+}
+
+static void a_watcher_of_much_picks_at_random(void **state)
+{
+    struct scene *scene = *state;
+    struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
+    watcher.options.few = 10;
+    run_watchers(scene, &watcher, 1, put_in_rounds);
+    assert_int_equal(watcher.totals.records_new, 200);
+    assert_int_equal(keys(scene), 200);
+}
+
+static void a_watcher_of_one_shard_leaves_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = watching(scene);
+    crew_fill(&scene->other, "07", "k", 0, 5, "v");
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    atomic_store(&scene->stop, true);
+    struct compile_totals totals;
+    options.shard = A3;
+    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_int_equal(totals.shards_done, 0);
+    options.once = true;
+    assert_status(HF_CANCELLED,
+                  index_compile(scene->other.index, &options, &totals, &scene->error),
+                  &scene->error);
+    atomic_store(&scene->stop, false);
+    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_int_equal(totals.shards_done, 1);
+    assert_int_equal(waiting(scene, (struct shard_id){ "07" }), 5);
+    assert_int_equal(waiting(scene, A3), 0);
+}
+
+static void little_is_done_in_one_pass(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = watching(scene);
+    struct compile_totals totals;
+    /* The first lock of a shard looks whether there is one. */
+    put_in_rounds(scene);
+    crew_compile(&scene->other);
+    put_in_rounds(scene);
+    options.once = true;
+    meter_reset(&scene->yard.meter);
+    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_int_equal(scene->told, 10);
+    assert_int_equal(scene->ended[COMPILE_DONE], 10);
+    /* Flat ones twice, the folders, and each folder once. */
+    assert_int_equal(yard_calls(&scene->yard, CALL_LIST), 3 + 10);
+}
+
+static void two_compilers_share_the_work(void **state)
+{
+    struct scene *scene = *state;
+    struct crew second;
+    crew_open(&second, scene->yard.store.inner);
+    struct watcher watchers[2] = { { .crew = &scene->other, .options = watching(scene) },
+                                   { .crew = &second, .options = watching(scene) } };
+    watchers[0].options.tell = watchers[1].options.tell = NULL;
+    watchers[1].options.few = 10;
+    run_watchers(scene, watchers, 2, put_in_rounds);
+    uint64_t cleared = 0;
+    for (size_t i = 0; i < 2; i++) {
+        cleared += watchers[i].totals.clear.deleted;
+        assert_int_equal(watchers[i].totals.shards_failed, 0);
+    }
+    assert_true(cleared >= 200);
+    crew_close(&second);
+    assert_int_equal(keys(scene), 200);
+}
+
+/* ---- Straight into shards ------------------------------------------------------------ */
+
+static void records_go_straight_into_a_shard(void **state)
+{
+    struct scene *scene = *state;
+    const struct compile_options options = COMPILE_OPTIONS;
+    struct record records[2];
+    struct buffer space = BUFFER_INIT(1024);
+    struct fold_report report;
+    struct hf_lock *lock;
+    static const char *const texts[2] = { "example.com" US "b" US "2026-02-06T10:00:00Z",
+                                          "example.com" US "a" US "2026-02-06T10:00:00Z" };
+    for (size_t i = 0; i < 2; i++)
+        assert_status(HF_OK,
+                      record_read(&scene->crew.index->schema, view_of(texts[i]), &space,
+                                  &records[i], NULL, &scene->error),
+                      &scene->error);
+    assert_status(
+        HF_OK, hf_lock_new(scene->other.client, "shard:domains/a3", NULL, &lock, &scene->error),
+        &scene->error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    const struct span waits[2] = { SPAN_MS(0), SPAN_MS(50) };
+    for (size_t i = 0; i < 2; i++)
+        assert_status(HF_HELD,
+                      compile_straight(scene->crew.index, &options, A3, records, 2, waits[i],
+                                       &report, &scene->error),
+                      &scene->error);
+    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
+    hf_lock_free(lock);
+    assert_status(HF_OK,
+                  compile_straight(scene->crew.index, &options, A3, records, 2, SPAN_S(5),
+                                   &report, &scene->error),
+                  &scene->error);
+    assert_int_equal(report.records_new, 1);
+    assert_int_equal(report.superseded, 1);
+    assert_int_equal(keys(scene), 1);
+    buffer_release(&space);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        COMPILES("entries of a shard are folded and cleared away", a_shard_is_compiled),
+        COMPILES("compiling a shard lists that shard only", only_that_shard_is_listed),
+        COMPILES("a record costs 2.1 requests at most, 1.1 where deletes go in batches",
+                 requests_are_few),
+        COMPILES("many entries are folded batch by batch, under one lock", batches_are_bounded),
+        COMPILES("a shard that somebody else holds is left to them", a_held_shard_is_left),
+        COMPILES("a shard that somebody else wrote is lost, and nothing is cleared",
+                 a_lost_shard_keeps_its_entries),
+        COMPILES("nobody else gets the lock while a shard is compiled",
+                 nobody_enters_while_it_compiles),
+        COMPILES("a shard that was lost is tried again in the same pass",
+                 one_that_is_lost_is_tried_again),
+        COMPILES("entries that cannot be read are set aside, and the rest goes on",
+                 bad_entries_are_set_aside),
+        COMPILES("the first that is set aside is told with its reason",
+                 the_first_reason_is_told),
+        COMPILES("an entry whose copy fails stays, and the rest goes on",
+                 a_copy_that_fails_leaves_the_entry),
+        COMPILES("a shard that is put without an answer keeps its entries",
+                 a_shard_without_an_answer_keeps_its_entries),
+        COMPILES("an answer that is lost is looked for, and then entries are cleared",
+                 an_answer_that_is_lost_is_looked_for),
+        COMPILES("an entry that could not be cleared is folded again, and cleared then",
+                 what_is_not_cleared_is_folded_again),
+        COMPILES("a damaged shard fails, keeps its entries, and the others are done",
+                 a_damaged_shard_stops_only_itself),
+        COMPILES("options that make no sense are refused", options_are_judged),
+        COMPILES("entries of other programs are folded wherever they stand",
+                 foreign_entries_are_folded),
+        COMPILES("markers are no work for anybody", markers_are_no_work),
+        COMPILES("shards are picked at random, likelier the more entries they have",
+                 shards_are_picked_by_their_entries),
+        COMPILES("a watcher folds what comes, and stops when it is told to",
+                 a_watcher_folds_and_stops),
+        COMPILES("a watcher that finds much picks shards at random until all is done",
+                 a_watcher_of_much_picks_at_random),
+        COMPILES("one shard can be compiled alone, and a stop is obeyed before it begins",
+                 a_watcher_of_one_shard_leaves_the_others),
+        COMPILES("little is done in one pass over the shards that have entries",
+                 little_is_done_in_one_pass),
+        COMPILES("two compilers share the work, and nothing is lost",
+                 two_compilers_share_the_work),
+        COMPILES("records go straight into a shard, under its lock",
+                 records_go_straight_into_a_shard),
+    };
+    if (!yard_kind_set(argc, argv))
+        return 2;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+#include "index_crew.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- The gate ------------------------------------------------------------------------ */
+
+static struct store *pass(struct store *store, enum call_kind kind, struct view key)
+{
+    struct gate *gate = (struct gate *)(void *)store;
+    if (gate->before && !gate->inside) {
+        gate->inside = true;
+        gate->before(gate->argument, kind, key);
+        gate->inside = false;
+    }
+    return gate->inner;
+}
+
+static void gate_get(struct store *store, struct get_call *calls, size_t count)
+{
+    store_get_many(pass(store, CALL_GET, calls[0].key), calls, count);
+}
+
+static void gate_put(struct store *store, struct put_call *calls, size_t count)
+{
+    store_put_many(pass(store, CALL_PUT, calls[0].key), calls, count);
+}
+
+static void gate_remove(struct store *store, struct delete_call *calls, size_t count)
+{
+    store_delete_many(pass(store, CALL_DELETE, calls[0].key), calls, count);
+}
+
+static void gate_list(struct store *store, struct list_call *call)
+{
+    store_list(pass(store, CALL_LIST, call->prefix), call);
+}
+
+static void gate_get_file(struct store *store, struct get_call *call, int fd,
+                          const struct progress *progress)
+{
+    store_get_file(pass(store, CALL_GET_FILE, call->key), call, fd, progress);
+}
+
+static void gate_put_file(struct store *store, struct put_call *call, int fd,
+                          const struct progress *progress)
+{
+    store_put_file(pass(store, CALL_PUT_FILE, call->key), call, fd, progress);
+}
+
+static void gate_close(struct store *store)
+{
+    (void)store;
+}
+
+static const struct store_ops gate_ops = {
+    .name = "gate",
+    .get = gate_get,
+    .put = gate_put,
+    .remove = gate_remove,
+    .list = gate_list,
+    .get_file = gate_get_file,
+    .put_file = gate_put_file,
+    .close = gate_close,
+};
+
+void gate_init(struct gate *gate, struct store *inner)
+{
+    *gate = (struct gate){ .base = *inner, .inner = inner };
+    gate->base.ops = &gate_ops;
+}
+
+/* ---- The crew ------------------------------------------------------------------------ */
+
+void crew_open(struct crew *crew, struct store *store)
+{
+    *crew = (struct crew){ 0 };
+    assert_status(HF_OK, client_new(store, NULL, &crew->client, &crew->error), &crew->error);
+    assert_status(HF_OK,
+                  index_open(store, crew->client, VIEW("domains"), &crew->index, &crew->error),
+                  &crew->error);
+}
+
+void crew_close(struct crew *crew)
+{
+    index_close(crew->index);
+    hf_client_close(crew->client);
+}
+
+struct compile_totals crew_compile(struct crew *crew)
+{
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_totals totals;
+    options.once = true;
+    assert_status(HF_OK, index_compile(crew->index, &options, &totals, &crew->error),
+                  &crew->error);
+    return totals;
+}
+
+struct compile_report crew_compile_shard(struct crew *crew, struct shard_id shard)
+{
+    const struct compile_options options = COMPILE_OPTIONS;
+    struct compile_report report;
+    compile_shard(crew->index, &options, shard, /* flat */ NULL, 0, &report);
+    return report;
+}
+
+#define FILL_MAX ((size_t)100)
+
+void crew_fill(struct crew *crew, const char *shard, const char *name, size_t first,
+               size_t count, const char *value)
+{
+    size_t room = strlen(value) + 256, n = first, bad;
+    char *text = malloc(FILL_MAX * room);
+    struct view records[FILL_MAX];
+    assert_non_null(text);
+    for (size_t done = 0; done < count;) {
+        size_t filled = 0;
+        for (; filled < FILL_MAX && done < count; filled++, done++, n++) {
+            char key[128];
+            /* Some suffix makes it a key of that shard. */
+            for (unsigned salt = 0;; salt++) {
+                snprintf(key, sizeof key, "%s-%06zu.%u", name, n, salt);
+                if (strcmp(yard_shard(key).text, shard) == 0)
+                    break;
+            }
+            char *record = text + filled * room;
+            snprintf(record, room, "%s" US "%s" US "2026-01-%02zuT%02zu:%02zu:00Z", key, value,
+                     1 + n / 1440 % 28, n / 60 % 24, n % 60);
+            records[filled] = view_of(record);
+        }
+        assert_status(HF_OK, index_put(crew->index, records, filled, &bad, &crew->error),
+                      &crew->error);
+    }
+    free(text);
+}

@@ -1,0 +1,42 @@
+/* index_crew.h: those who compile an index of a yard, and a gate in front of its store where others
+ * may act just before a call passes. */
+#ifndef TESTS_INDEX_CREW_H
+#define TESTS_INDEX_CREW_H
+
+#include "index/compile.h"
+#include "index_kit.h"
+
+/* Forwards all calls. */
+struct gate {
+    struct store base;
+    struct store *inner;
+    /* Asked before each call, or each batch, with its first key; may be NULL. Not while it runs. */
+    void (*before)(void *argument, enum call_kind kind, struct view key);
+    void *argument;
+    bool inside;
+};
+
+void gate_init(struct gate *gate, struct store *inner);
+
+/* A client and an index of its own. */
+struct crew {
+    struct hf_client *client;
+    struct index *index;
+    struct hf_error error;
+};
+
+void crew_open(struct crew *crew, struct store *store);
+void crew_close(struct crew *crew);
+
+/* Every shard that has entries, once: it must be OK. */
+struct compile_totals crew_compile(struct crew *crew);
+
+/* One shard, without entries that stand in no folder. */
+struct compile_report crew_compile_shard(struct crew *crew, struct shard_id shard);
+
+/* Puts `count` records of keys that are all of one shard: <name>-<n>.<shard>, n from 0, each of the
+ * minute n, with this value; `first` is the first n. */
+void crew_fill(struct crew *crew, const char *shard, const char *name, size_t first,
+               size_t count, const char *value);
+
+#endif

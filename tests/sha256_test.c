@@ -1,0 +1,82 @@
+/* sha256_test.c: SHA-256 against the examples of the standard, and against libcrypto. */
+#include "base/hash.h"
+#include "base/parse.h"
+#include "base/prng.h"
+#include "test.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+static void assert_digest(struct view bytes, const char *expected)
+{
+    unsigned char digest[SHA256_BYTES];
+    char hex[2 * SHA256_BYTES + 1];
+    hash_sha256(bytes, digest);
+    hex_encode(digest, sizeof digest, hex);
+    assert_string_equal(hex, expected);
+}
+
+static void the_examples_of_the_standard_hold(void **state)
+{
+    (void)state;
+    assert_digest(VIEW(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_digest((struct view){ NULL, 0 },
+                  "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_digest(VIEW("abc"),
+                  "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_digest(VIEW("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    assert_digest(VIEW("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn"
+                       "hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu"),
+                  "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
+}
+
+static void a_million_letters_have_the_digest_of_the_standard(void **state)
+{
+    (void)state;
+    size_t size = 1000000;
+    char *letters = malloc(size);
+    assert_non_null(letters);
+    memset(letters, 'a', size);
+    assert_digest((struct view){ letters, size },
+                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    free(letters);
+}
+
+static void assert_as_libcrypto(struct view bytes)
+{
+    unsigned char ours[SHA256_BYTES], theirs[SHA256_BYTES];
+    hash_sha256(bytes, ours);
+    assert_int_equal(EVP_Digest(bytes.data, bytes.size, theirs, NULL, EVP_sha256(), NULL), 1);
+    assert_memory_equal(ours, theirs, sizeof ours);
+}
+
+/* Each in a block of exactly its size, so that a sanitizer sees a step too far; and from an odd
+ * address. */
+static void every_length_is_as_libcrypto_has_it(void **state)
+{
+    (void)state;
+    struct prng prng = prng_seeded(13);
+    for (size_t size = 0; size <= 400; size++) {
+        char *bytes = malloc(size + 1);
+        assert_non_null(bytes);
+        for (size_t i = 0; i <= size; i++)
+            bytes[i] = (char)prng_next(&prng);
+        assert_as_libcrypto((struct view){ bytes, size });
+        assert_as_libcrypto((struct view){ bytes + 1, size });
+        free(bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("the examples of the standard have their digests",
+           the_examples_of_the_standard_hold),
+        IT("a million letters have the digest of the standard",
+           a_million_letters_have_the_digest_of_the_standard),
+        IT("texts of every length have the digest that libcrypto finds",
+           every_length_is_as_libcrypto_has_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

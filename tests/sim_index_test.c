@@ -1,0 +1,457 @@
+/* sim_index_test.c: the judge of an index, shown entries, shards and answers that are made by hand:
+ * each must be judged as it deserves. */
+#include "base/hash.h"
+#include "sim/judge_index.h"
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FOLDER "indexes/things/"
+#define US     "\x1f"
+
+/* SHA-256 of "a" begins with c, of "b" with 3. */
+#define OLD    "a" US "2026-01-01T00:00:00Z" US "1"
+#define NEW    "a" US "2026-01-01T02:00:00+01:00" US "2"
+#define TIE    "a" US "2026-01-01T01:00:00Z" US "3"
+#define WIDE   "a" US "2026-01-01T00:00:01Z" US "4" US "more"
+#define OTHER  "b" US "2026-01-01T00:00:00Z" US "5"
+#define NONCE  "0123456789abcdef0123456789abcdef"
+#define OURS   FOLDER "inbox/c/a~20260101T000000-" NONCE ".usv"
+#define LATER  FOLDER "inbox/c/a~20260101T010000-" NONCE ".usv"
+#define THEIRS FOLDER "inbox/a.usv"
+#define SHARD  FOLDER "shards/c.usv"
+#define LOCK   FOLDER "shards/c.lock"
+
+/* ---- Histories ------------------------------------------------------------------------- */
+
+struct history {
+    struct run run;
+    struct judge_index *judge;
+};
+
+static void put(struct history *history, const char *key, const char *text)
+{
+    struct put_call call = { .key = view_of(key), .body = view_of(text) };
+    bucket_put(net_bucket(history->run.net), &call);
+}
+
+static void take(struct history *history, const char *key)
+{
+    struct delete_call call = { .key = view_of(key) };
+    bucket_delete(net_bucket(history->run.net), &call);
+}
+
+static void put_schema(struct history *history, const char *fields)
+{
+    char text[256];
+    snprintf(text, sizeof text, "{\"format\":\"holdfast.index/1\",\"fields\":[%s]}", fields);
+    put(history, FOLDER "index.json", text);
+}
+
+static void history_begin(struct history *history)
+{
+    static const char *const records[] = { OLD, NEW, TIE, WIDE, OTHER };
+    struct world_options world_options = WORLD_OPTIONS;
+    struct net_options net_options = NET_OPTIONS;
+    struct judge_index_options options = { .index = "things",
+                                           .digits = 1,
+                                           .delete_conditional = true };
+    *history = (struct history){ 0 };
+    history->run.world = world_new(&world_options);
+    history->run.net = net_new(history->run.world, &net_options);
+    history->judge = judge_index_new(&history->run, &options);
+    put_schema(history, "\"thing\",\"changed\",\"what\"");
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        judge_index_made(history->judge, view_of(records[i]));
+}
+
+/* What the judge has said must have these words. NULL: nothing. */
+static void history_end(struct history *history, const char *words)
+{
+    char failure[WORLD_FAILURE_MAX] = "";
+    if (world_failure(history->run.world))
+        snprintf(failure, sizeof failure, "%s", world_failure(history->run.world));
+    world_stop(history->run.world);
+    judge_index_free(history->judge);
+    net_free(history->run.net);
+    world_free(history->run.world);
+    if (words && !strstr(failure, words))
+        fail_msg("not '%s' but '%s'", words, failure);
+    if (!words && failure[0] != '\0')
+        fail_msg("'%s'", failure);
+}
+
+/* A shard of these records, which end with LF each. */
+static void put_shard(struct history *history, uint64_t token, const char *records)
+{
+    char text[1024];
+    size_t lines = 0, size = 0;
+    for (const char *at = records; *at; at++)
+        lines += *at == '\n';
+    for (int round = 0; round < 2; round++) /* the line says how long it is itself */
+        size = (size_t)snprintf(text, sizeof text,
+                                "{\"format\":\"holdfast.shard/1\",\"line\":\"%08zu\","
+                                "\"token\":%" PRIu64 ",\"records\":%zu,\"size\":%zu}\n",
+                                size, token, lines, strlen(records));
+    snprintf(text + size, sizeof text - size, "%s", records);
+    put(history, SHARD, text);
+}
+
+static void put_lock(struct history *history, unsigned next_token)
+{
+    char text[128];
+    snprintf(text, sizeof text, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%u}",
+             next_token);
+    put(history, LOCK, text);
+}
+
+/* A copy and its reason, of the version that an entry has now. */
+static void set_aside(struct history *history, const char *entry, const char *bytes)
+{
+    char text[256], key[128], id[33];
+    unsigned char digest[32];
+    struct etag etag = bucket_etag(net_bucket(history->run.net), view_of(entry));
+    size_t size = strlen(entry) + 1;
+    memcpy(text, entry, size);
+    memcpy(text + size, etag.data, etag.size);
+    hash_sha256((struct view){ text, size + etag.size }, digest);
+    for (size_t i = 0; i < 16; i++)
+        snprintf(id + 2 * i, 3, "%02x", digest[i]);
+    snprintf(key, sizeof key, FOLDER "aside/%s.usv", id);
+    put(history, key, bytes);
+    snprintf(key, sizeof key, FOLDER "aside/%s.json", id);
+    put(history, key, "{}");
+}
+
+static void get(struct history *history, uint64_t began, enum hf_status status,
+                const char *record)
+{
+    judge_index_told_get(history->judge, began, VIEW("a"), status, view_of(record));
+}
+
+/* ---- Stories --------------------------------------------------------------------------- */
+
+static void a_good_story(struct history *history)
+{
+    struct judged_walk walk = { .prefix = "" };
+    put(history, OURS, OLD "\n");
+    put(history, THEIRS, NEW "\x1e\n");
+    put(history, FOLDER "b.usv", OTHER);
+    uint64_t began = judge_index_now(history->judge);
+    get(history, began, HF_OK, NEW);
+    put_shard(history, 1, NEW "\n");
+    take(history, OURS);
+    put(history, THEIRS, "no record\n");
+    set_aside(history, THEIRS, "no record\n");
+    take(history, THEIRS);
+    get(history, began, HF_OK, NEW);
+    judge_index_walks(history->judge, &walk);
+    judge_index_shows(&walk, VIEW(OTHER));
+    judge_index_shows(&walk, VIEW(NEW));
+    judge_index_walked(&walk, HF_OK);
+    judge_index_told_count(history->judge, began, HF_OK, 2);
+    take(history, FOLDER "none");
+}
+
+static void an_older_one_written_over_it(struct history *history)
+{
+    put(history, THEIRS, NEW);
+    put(history, THEIRS, OLD);
+    get(history, judge_index_now(history->judge), HF_OK, OLD);
+    put_shard(history, 1, OLD "\n");
+    take(history, THEIRS);
+    judge_index_end(history->judge);
+}
+
+static void a_schema_that_grows(struct history *history)
+{
+    put(history, THEIRS, WIDE);
+    put_schema(history, "\"thing\",\"changed\",\"what\",\"more\"");
+    set_aside(history, THEIRS, WIDE);
+    take(history, THEIRS);
+    judge_index_end(history->judge);
+}
+
+static void cleared_before_it_is_folded(struct history *history)
+{
+    put(history, OURS, OLD "\n");
+    take(history, OURS);
+}
+
+static void cleared_with_an_older_one_in_the_shard(struct history *history)
+{
+    put(history, LATER, TIE "\n");
+    put_shard(history, 1, OLD "\n");
+    take(history, LATER);
+}
+
+static void cleared_with_a_lesser_one_in_the_shard(struct history *history)
+{
+    put(history, LATER, TIE "\n");
+    put_shard(history, 1, "a" US "2026-01-01T01:00:00Z" US "3\n");
+    take(history, LATER);
+    put(history, THEIRS, NEW);
+    put(history, THEIRS, ""); /* the same time, and its bytes are the greater: 02 against 01 */
+}
+
+static void a_marker_over_what_is_new(struct history *history)
+{
+    put(history, THEIRS, OLD);
+    put_shard(history, 1, OLD "\n");
+    put(history, THEIRS, NEW);
+    put(history, THEIRS, "");
+}
+
+static void bad_and_gone(struct history *history)
+{
+    put(history, THEIRS, "no record\n");
+    take(history, THEIRS);
+}
+
+static void good_and_aside(struct history *history)
+{
+    put(history, THEIRS, OLD);
+    set_aside(history, THEIRS, OLD);
+}
+
+static void wide_enough_and_aside(struct history *history)
+{
+    put_schema(history, "\"thing\",\"changed\",\"what\",\"more\"");
+    put(history, THEIRS, WIDE);
+    set_aside(history, THEIRS, WIDE);
+}
+
+static void aside_in_part(struct history *history)
+{
+    put(history, THEIRS, "no record\n");
+    set_aside(history, THEIRS, "no rec");
+}
+
+static void a_shard_that_goes_back(struct history *history)
+{
+    put_shard(history, 1, NEW "\n");
+    put_shard(history, 1, OLD "\n");
+}
+
+static void a_shard_that_loses_one(struct history *history)
+{
+    put_shard(history, 1, NEW "\n");
+    put_shard(history, 1, "");
+}
+
+static void a_shard_of_a_lower_token(struct history *history)
+{
+    put_shard(history, 2, OLD "\n");
+    put_shard(history, 1, NEW "\n");
+}
+
+static void a_shard_with_a_strange_record(struct history *history)
+{
+    put_shard(history, 1, "a" US "2026-01-01T00:00:00Z" US "9\n");
+}
+
+static void a_shard_with_anothers_record(struct history *history)
+{
+    put_shard(history, 1, OTHER "\n");
+}
+
+static void a_shard_cut_off(struct history *history)
+{
+    put(history, SHARD, "{\"format\":\"holdfast.shard/1\",\"line\":\"00000040\",\"tok");
+}
+
+static void a_shard_deleted(struct history *history)
+{
+    put_shard(history, 1, "");
+    take(history, SHARD);
+}
+
+static void a_lock_that_starts_anew(struct history *history)
+{
+    put_lock(history, 7);
+    put_lock(history, 2);
+}
+
+static void a_schema_that_shrinks(struct history *history)
+{
+    put_schema(history, "\"thing\",\"changed\"");
+}
+
+static void told_as_put(struct history *history)
+{
+    struct view record = VIEW(OLD);
+    judge_index_told_put(history->judge, &record, 1);
+}
+
+static void told_as_folded(struct history *history)
+{
+    struct view record = VIEW(NEW);
+    put_shard(history, 1, OLD "\n");
+    judge_index_told_straight(history->judge, &record, 1);
+}
+
+static void not_found_and_there(struct history *history)
+{
+    put(history, OURS, OLD "\n");
+    get(history, judge_index_now(history->judge), HF_NOT_FOUND, "");
+}
+
+static void not_found_and_put_since(struct history *history)
+{
+    uint64_t began = judge_index_now(history->judge);
+    put(history, OURS, OLD "\n");
+    get(history, began, HF_NOT_FOUND, "");
+}
+
+static void an_older_one_is_read(struct history *history)
+{
+    put(history, OURS, OLD "\n");
+    put(history, LATER, TIE "\n");
+    get(history, judge_index_now(history->judge), HF_OK, OLD);
+}
+
+static void damage_is_told(struct history *history)
+{
+    get(history, judge_index_now(history->judge), HF_CORRUPT, "");
+}
+
+static void a_walk_that_misses_one(struct history *history)
+{
+    struct judged_walk walk = { .prefix = "" };
+    put(history, OURS, OLD "\n");
+    judge_index_walks(history->judge, &walk);
+    judge_index_walked(&walk, HF_OK);
+}
+
+static void a_walk_that_goes_back(struct history *history)
+{
+    struct judged_walk walk = { .prefix = "" };
+    judge_index_walks(history->judge, &walk);
+    judge_index_shows(&walk, VIEW(NEW));
+    judge_index_shows(&walk, VIEW(OTHER));
+}
+
+static void a_walk_that_shows_too_much(struct history *history)
+{
+    struct judged_walk walk = { .prefix = "b" };
+    judge_index_walks(history->judge, &walk);
+    judge_index_shows(&walk, VIEW(NEW));
+}
+
+static void one_too_many_is_counted(struct history *history)
+{
+    put(history, OURS, OLD "\n");
+    judge_index_told_count(history->judge, judge_index_now(history->judge), HF_OK, 2);
+}
+
+static void left_in_the_end(struct history *history)
+{
+    put(history, OURS, OLD "\n");
+    put_shard(history, 1, OLD "\n");
+    judge_index_end(history->judge);
+}
+
+static void a_marker_in_the_end(struct history *history)
+{
+    put(history, THEIRS, OLD);
+    put_shard(history, 1, OLD "\n");
+    put(history, THEIRS, "");
+    judge_index_end(history->judge);
+}
+
+/* ---- The table ------------------------------------------------------------------------- */
+
+struct story {
+    void (*tell)(struct history *history);
+    const char *words; /* NULL: all is well */
+};
+
+static void tell_all(const struct story *stories, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct history history;
+        history_begin(&history);
+        stories[i].tell(&history);
+        history_end(&history, stories[i].words);
+    }
+}
+
+#define TELL(...)                                               \
+    do {                                                        \
+        static const struct story stories_[] = { __VA_ARGS__ }; \
+        tell_all(stories_, sizeof stories_ / sizeof *stories_); \
+    } while (0)
+
+static void good_stories_pass(void **state)
+{
+    (void)state;
+    TELL({ a_good_story, NULL }, { an_older_one_written_over_it, NULL },
+         { a_schema_that_grows, NULL }, { not_found_and_put_since, NULL });
+}
+
+static void nothing_is_cleared_too_soon(void **state)
+{
+    static const char words[] = "is neither in the shard nor aside";
+    (void)state;
+    TELL({ cleared_before_it_is_folded, words },
+         { cleared_with_an_older_one_in_the_shard, words },
+         { cleared_with_a_lesser_one_in_the_shard, words },
+         { a_marker_over_what_is_new, words }, { bad_and_gone, words });
+}
+
+static void only_what_is_bad_is_set_aside(void **state)
+{
+    (void)state;
+    TELL({ good_and_aside, "could be read when it was written" },
+         { wide_enough_and_aside, "could be read when it was written" },
+         { aside_in_part, "is not what its entry was" });
+}
+
+static void shards_only_grow(void **state)
+{
+    (void)state;
+    TELL({ a_shard_that_goes_back, "has an older record of a than before" },
+         { a_shard_that_loses_one, "has lost the record of a" },
+         { a_shard_of_a_lower_token, "is written by token 1 after token 2" },
+         { a_shard_with_a_strange_record, "has a record that nobody has put" },
+         { a_shard_with_anothers_record, "has a record of b" },
+         { a_shard_cut_off, "shard c is none" }, { a_shard_deleted, "shard c is deleted" },
+         { a_lock_that_starts_anew, "the tokens of the lock of shard c fall" },
+         { a_schema_that_shrinks, "the schema has 2 fields, and had 3" });
+}
+
+static void answers_are_true(void **state)
+{
+    (void)state;
+    TELL({ told_as_put, "is told as put, and is not in the store" },
+         { told_as_folded, "is told as folded, and is not in its shard" },
+         { not_found_and_there, "is told that there is no a, and there is" },
+         { an_older_one_is_read, "older than one of before it began" },
+         { damage_is_told, "a reader of one key is told CORRUPT" },
+         { a_walk_that_misses_one, "a walk does not show a" },
+         { a_walk_that_goes_back, "a walk shows b behind a" },
+         { a_walk_that_shows_too_much, "which is not wanted" },
+         { one_too_many_is_counted, "and 2 are counted" });
+}
+
+static void the_inbox_is_empty_in_the_end(void **state)
+{
+    (void)state;
+    TELL({ left_in_the_end, "is left in the inbox" },
+         { a_marker_in_the_end, "is left as a marker" });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("good stories pass", good_stories_pass),
+        IT("nothing is cleared away too soon", nothing_is_cleared_too_soon),
+        IT("only what is bad is set aside", only_what_is_bad_is_set_aside),
+        IT("shards, locks and schemas only grow", shards_only_grow),
+        IT("answers are true", answers_are_true),
+        IT("the inbox is empty in the end", the_inbox_is_empty_in_the_end),
+    };
+    return cmocka_run_group_tests_name("sim_index_test", tests, NULL, NULL);
+}

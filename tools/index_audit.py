@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""index_audit.py: was anything lost, stale or left behind? An audit of an index.
+
+    index_audit.py STORE NAME ROWS [--aside N] [--writes LOG] [--json]
+
+STORE is dir:FOLDER or sqlite:FILE; of any other store make a copy first (holdfast store cp
+--recursive --to dir:FOLDER). ROWS has every record that was ever put in, one a line, as the index
+has them. LOG has what was seen of shards while they were written: a line "shard token nonce" for each
+version, in the order in which they came.
+
+It shares no code with what it judges: it reads files, the database and shards by itself, and needs
+the standard library only. Of each key the record with the latest time must be there, of two with
+the same time that with the greater bytes. Exit status 0: all is well.
+"""
+
+import argparse
+import datetime
+import fractions
+import hashlib
+import json
+import os
+import re
+import sqlite3
+import sys
+
+UNIT = b"\x1f"
+ESCAPE = b"\x1b"
+OURS = re.compile(r"inbox/([0-9a-f]{1,4})/(.*)~(\d{8}T\d{6}(?:\.\d+)?)-([0-9a-f]{32})\.usv\Z", re.S)
+FOLDERS = ("inbox/", "shards/", "aside/")
+
+
+# ---- Stores -------------------------------------------------------------------------------------
+
+
+class Folder:
+    """A dir: store. Names are those of its files; % and two digits is a byte, %- nothing, %+/ a cut
+    within a name, and % at the end marks a file beside a folder of its name."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    @staticmethod
+    def key_of(path):
+        path = path.replace("%+/", "").replace("%-", "").removesuffix("%")
+        return re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]),
+                      path.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    def objects(self, prefix):
+        """Keys below a folder, and a way to each."""
+        found = {}
+        for folder, _, names in os.walk(os.path.join(self.folder, prefix)):
+            for name in names:
+                path = os.path.join(folder, name)
+                found[self.key_of(os.path.relpath(path, self.folder))] = path
+        return found
+
+    def read(self, way):
+        try:
+            with open(way, "rb") as source:
+                return source.read()
+        except FileNotFoundError:
+            return None
+
+    def size(self, way):
+        return os.stat(way).st_size
+
+
+class Database:
+    """An sqlite: store: a row an object, whose bytes are in the row or in a file beside it."""
+
+    def __init__(self, path):
+        self.path = path
+        self.base = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)
+
+    def objects(self, prefix):
+        rows = self.base.execute("SELECT key, id, size FROM objects WHERE key >= ? AND key < ?",
+                                 (prefix.encode(), prefix.encode() + b"\xff"))
+        return {key.decode("utf-8", "surrogateescape"): (number, size) for key, number, size in rows}
+
+    def read(self, way):
+        row = self.base.execute("SELECT file, body FROM objects WHERE id = ?", way[:1]).fetchone()
+        if row is None:
+            return None
+        if row[0] is None:
+            return row[1] or b""
+        with open(os.path.join(self.path + ".objects", row[0]), "rb") as source:
+            return source.read()
+
+    def size(self, way):
+        return way[1]
+
+
+def open_store(url):
+    kind, _, path = url.partition(":")
+    if kind not in ("dir", "sqlite"):
+        raise SystemExit(f"index_audit: {url} is neither dir: nor sqlite:")
+    return Folder(path) if kind == "dir" else Database(path)
+
+
+# ---- Records ------------------------------------------------------------------------------------
+
+MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z")
+START = datetime.datetime(1970, 1, 1)
+
+
+def seconds_of(text):
+    """A time as a number of seconds, exact."""
+    match = MOMENT.match(text)
+    if not match:
+        number = fractions.Fraction(text)
+        digits = abs(number)
+        for bound, unit in ((10**11, 1), (10**14, 10**3), (10**17, 10**6)):
+            if digits < bound:
+                return number / unit
+        return number / 10**9
+    *parts, fraction, zone = match.groups()
+    whole = (datetime.datetime(*(int(part) for part in parts)) - START) // datetime.timedelta(seconds=1)
+    if zone not in "Zz":
+        shift = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
+        whole += shift if zone[0] == "-" else -shift
+    return whole + (fractions.Fraction("0" + fraction) if fraction else 0)
+
+
+def value_of(field):
+    """What is written in a field, without its escapes."""
+    return re.sub(ESCAPE + rb"(.)", lambda m: bytes([m[1][0] - 0x40]), field, flags=re.S)
+
+
+class Fields:
+    """Where in a record key and time are, counted from 0."""
+
+    def __init__(self, key, time):
+        self.key, self.time = key, time
+
+    def key_of(self, record):
+        return value_of(record.split(UNIT)[self.key])
+
+    def rank(self, record):
+        return seconds_of(value_of(record.split(UNIT)[self.time]).decode()), record
+
+
+def winners(rows, fields):
+    """The record of each key that must be there."""
+    best = {}
+    for record in rows:
+        key, rank = fields.key_of(record), fields.rank(record)
+        if key not in best or rank > best[key]:
+            best[key] = rank
+    return {key: rank[1] for key, rank in best.items()}
+
+
+def read_rows(path):
+    with open(path, "rb") as source:
+        return [line for line in source.read().split(b"\n") if line]
+
+
+# ---- Shards -------------------------------------------------------------------------------------
+
+
+def crc32c_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC32C = crc32c_table()
+
+
+def crc32c(data):
+    crc, table = 0xFFFFFFFF, CRC32C
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+class Damaged(Exception):
+    """A shard that is not what it says."""
+
+
+PROLOGUE = re.compile(rb'\{"format":"holdfast\.shard/1","line":"(\d{8})","check":"([0-9a-f]{8})"')
+
+
+def hold(condition, sentence):
+    if not condition:
+        raise Damaged(sentence)
+
+
+def read_head(data):
+    """The line of a shard, checked, and its size."""
+    match = PROLOGUE.match(data)
+    hold(match, "it does not begin as a shard does")
+    size = int(match[1])
+    line = data[:size]
+    hold(len(line) == size and line.endswith(b"\n") and b"\n" not in line[:-1],
+         "its line is not as long as it says")
+    hold(crc32c(line[match.end():]) == int(match[2], 16), "the check of its line is another")
+    return json.loads(line), size
+
+
+def read_shard(data, fields):
+    """The head and the records of a shard by key, all of it checked."""
+    head, size = read_head(data)
+    body, records, at, last = data[size:], {}, 0, None
+    hold(head["size"] == len(body), f"it has {len(body)} bytes of records, not {head['size']}")
+    for start, length, check, first in head["blocks"]:
+        block = body[at:at + length]
+        hold(start == at and len(block) == length, f"block at {start}: it is not beside the last")
+        hold(crc32c(block) == int(check, 16), f"block at {start}: its check is another")
+        hold(block.endswith(b"\n"), f"block at {start}: it ends within a record")
+        lines = block[:-1].split(b"\n")
+        hold(fields.key_of(lines[0]) == first.encode(), f"block at {start}: its first key is another")
+        for line in lines:
+            key = fields.key_of(line)
+            hold(last is None or key > last, f"{key!r} stands behind {last!r}")
+            records[key] = line
+            last = key
+        at += length
+    hold(at == len(body), f"its blocks end at {at} of {len(body)}")
+    hold(len(records) == head["records"], f"it has {len(records)} records, not {head['records']}")
+    return head, records
+
+
+# ---- The audit ----------------------------------------------------------------------------------
+
+
+def judge_writes(writes):
+    """Versions of shards, (shard, token, nonce), in order: where a token is lower than one before."""
+    last, fallen, versions = {}, [], 0
+    for shard, token, nonce in writes:
+        if shard in last and last[shard][1] == nonce:
+            continue
+        versions += 1
+        if shard in last and token < last[shard][0]:
+            fallen.append(f"{shard}: {token} after {last[shard][0]}")
+        last[shard] = (token, nonce)
+    return versions, fallen
+
+
+class Audit:
+    """Figures, and what is wrong."""
+
+    def __init__(self, store, name):
+        self.store, self.prefix = store, f"indexes/{name}/"
+        self.figures, self.wrong = {}, []
+        found = store.objects(self.prefix)
+        self.objects = {key.removeprefix(self.prefix): way for key, way in found.items()}
+        self.schema = json.loads(self.read("index.json"))
+        names = self.schema["fields"]
+        self.fields = Fields(*(names.index(self.schema[what]) for what in ("key", "time")))
+
+    def read(self, name):
+        return self.store.read(self.objects[name])
+
+    def none(self, found, what):
+        """A figure that must be 0; what was found is told, the first few."""
+        self.figures[what] = len(found)
+        if found:
+            shown = ", ".join(str(one) for one in list(found)[:3])
+            self.wrong.append(f"{what}: {len(found)} ({shown})")
+
+    def below(self, folder, ending):
+        return sorted(name for name in self.objects
+                      if name.startswith(folder) and name.endswith(ending))
+
+    def judge_shards(self):
+        """All records that are in shards, by key; each shard must hold by itself."""
+        records, damaged, astray, tokens = {}, [], [], []
+        digits = self.schema["digits"]
+        shards = self.below("shards/", ".usv")
+        for name in shards:
+            shard = name.removeprefix("shards/").removesuffix(".usv")
+            try:
+                head, found = read_shard(self.read(name), self.fields)
+            except (Damaged, ValueError, KeyError, TypeError) as why:
+                damaged.append(f"{name}: {why}")
+                continue
+            tokens.append(head["token"])
+            astray += [key for key in found
+                       if hashlib.sha256(key).hexdigest()[:digits] != shard]
+            records.update(found)
+        self.none(damaged, "shards damaged")
+        self.none(astray, "records in a wrong shard")
+        self.figures.update({"shards": len(shards), "records": len(records),
+                             "highest token": max(tokens, default=0)})
+        return records
+
+    def judge_records(self, rows, have):
+        """Nothing lost, nothing made up, and everywhere the right winner."""
+        wanted = winners(rows, self.fields)
+        self.none(sorted(set(wanted) - set(have)), "keys lost")
+        self.none([key for key, row in wanted.items() if have.get(key, row) != row],
+                  "keys with a wrong winner")
+        self.none(set(have.values()) - set(rows), "records made up")
+        self.figures.update({"records in": len(rows), "keys": len(wanted)})
+
+    def judge_inbox(self):
+        """Entries: of ours none is left, of others at most markers, which are empty."""
+        ours, others, markers = [], [], 0
+        for name, way in self.objects.items():
+            if OURS.match(name):
+                ours.append(name)
+            elif name.endswith(".usv") and (name.startswith("inbox/") or
+                                            not name.startswith(FOLDERS)):
+                markers += self.store.size(way) == 0
+                others += [name] if self.store.size(way) else []
+        self.figures["markers"] = markers
+        self.none(ours, "entries left")
+        self.none(others, "entries of others left")
+
+    def judge_aside(self, expected):
+        """What was set aside: bytes and reason together, as many as there should be."""
+        copies = {name[:-4] for name in self.below("aside/", ".usv")}
+        reasons = {name[:-5] for name in self.below("aside/", ".json")}
+        self.none(copies ^ reasons, "set aside without a reason, or a reason without")
+        silent = [name for name in reasons
+                  if not json.loads(self.read(name + ".json")).get("reason")]
+        self.none(silent, "reasons that say nothing")
+        self.figures["set aside"] = len(copies)
+        if len(copies) != expected:
+            self.wrong.append(f"set aside: {len(copies)}, not {expected}")
+
+    def judge_locks(self):
+        """Lock files are what others know: who, since when, until when."""
+        bad = []
+        names = self.below("shards/", ".lock")
+        for name in names:
+            try:
+                lock = json.loads(self.read(name))
+                begun, over = (seconds_of(lock[at]) for at in ("created_at", "expires_at"))
+                if not lock["worker_id"] or over < begun:
+                    bad.append(name)
+            except (ValueError, KeyError, TypeError) as why:
+                bad.append(f"{name}: {why!r}")
+        self.none(bad, "lock files that others cannot read")
+        self.figures["lock files"] = len(names)
+
+    def judge_writes(self, writes):
+        versions, fallen = judge_writes(writes)
+        self.figures["versions of shards seen"] = versions
+        self.none(fallen, "tokens that fell")
+
+
+def audit(store, name, rows, aside=0, writes=()):
+    """All of it; returns an Audit with `figures` and `wrong`."""
+    result = Audit(store, name)
+    result.judge_records(rows, result.judge_shards())
+    result.judge_inbox()
+    result.judge_aside(aside)
+    result.judge_locks()
+    if writes:
+        result.judge_writes(writes)
+    return result
+
+
+def read_writes(path):
+    with open(path, encoding="utf-8") as source:
+        return [(shard, int(token), nonce) for shard, token, nonce in map(str.split, source)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="audit an index")
+    parser.add_argument("store")
+    parser.add_argument("name")
+    parser.add_argument("rows")
+    parser.add_argument("--aside", type=int, default=0, help="how many entries should be set aside")
+    parser.add_argument("--writes", help="what was seen of shards while they were written")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    result = audit(open_store(options.store), options.name, read_rows(options.rows), options.aside,
+                   read_writes(options.writes) if options.writes else ())
+    if options.json:
+        print(json.dumps({"figures": result.figures, "wrong": result.wrong}))
+    else:
+        for name, figure in result.figures.items():
+            print(f"  {name:<52} {figure:>12,}")
+        for sentence in result.wrong:
+            print(f"  WRONG: {sentence}")
+        print("  all is well" if not result.wrong else "  NOT well")
+    sys.exit(1 if result.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
