@@ -173,12 +173,12 @@ void indexer_check_all(struct indexer *indexer)
 {
     struct judge_index *judge = indexer->work->judge;
     struct compile_totals totals;
-    uint64_t before = judge_index_changes(judge);
+    uint64_t before = judge_index_now(judge);
     enum hf_status status = compile_once(indexer, &totals);
-    if (status != HF_OK || judge_index_changes(judge) != before)
+    if (status != HF_OK || judge_index_now(judge) != before)
         world_fail(indexer->work->run->world,
                    "a compile of an empty inbox is told %s and changes %" PRIu64 " objects",
-                   hf_status_name(status), judge_index_changes(judge) - before);
+                   hf_status_name(status), judge_index_now(judge) - before);
     for (size_t i = 0; i < indexer->work->plan.keys; i++)
         get(indexer, i);
     walk(indexer, WALK_ALL);
@@ -215,6 +215,8 @@ static void do_one_thing(struct indexer *indexer)
         return;
     if (indexer->work->plan.fat && indexer_one_in(indexer, 2))
         read_in_pieces(indexer);
+    else if (indexer->work->plan.locks_vanish && indexer_one_in(indexer, 8))
+        indexer_delete_lock(indexer);
     else if (what < 8)
         indexer_put(indexer);
     else if (what < 12)

@@ -71,8 +71,7 @@ struct judge_index {
     struct bucket_watch watch;
     struct node_watch node_watches[NODES_MAX];
     struct hf_client *clients[NODES_MAX + 1];
-    uint64_t changes;  /* of the store, so far ... */
-    uint64_t of_locks; /* ... and how many of those were of locks */
+    uint64_t changes; /* of the store, so far */
     size_t fields;
     struct judged_key keys[JUDGED_KEYS_MAX];
     size_t key_count;

@@ -1,5 +1,5 @@
-/* index_plan.c: the world of a seed of workload `index`: clocks keep to what is assumed of them, but
- * for calendars, which records are stamped with. */
+/* index_plan.c: the world of a seed of workload `index`: clocks keep to what is assumed of them,
+ * but for calendars, which records are stamped with. */
 #include "sim/index_work.h"
 
 /* More than others: between any two requests of a compiler. */
@@ -46,6 +46,7 @@ struct index_plan index_plan_draw(const struct world *world)
     plan.extends = prng_below(&prng, 3) == 0;
     plan.all_compile = prng_below(&prng, 4) == 0;
     plan.both_hands = prng_below(&prng, 4) == 0;
+    plan.locks_vanish = prng_below(&prng, 12) == 0;
     plan.fat = prng_below(&prng, 8) == 0;
     if (plan.fat)
         plan.keys = FAT_KEYS;

@@ -1,5 +1,5 @@
-/* index_put.c: those who write in workload `index`: we ourselves, by our own entries or straight into
- * shards, and another program, which writes under names of its own whenever it likes. */
+/* index_put.c: those who write in workload `index`: we ourselves, by our own entries or straight
+ * into shards, and another program, which writes under names of its own whenever it likes. */
 #include "base/check.h"
 #include "sim/index_work.h"
 
@@ -106,8 +106,8 @@ static int64_t draw_time(const struct indexer *indexer)
     return indexer_one_in(indexer, 4) ? us + SECOND_US / 4 : us;
 }
 
-/* What makes a record another than all others. Of equal times the greater bytes win: not always those
- * that were made later. */
+/* What makes a record another than all others. Of equal times the greater bytes win: not always
+ * those that were made later. */
 static struct view make_value(struct indexer *indexer, struct arena *arena)
 {
     size_t size = indexer->work->plan.fat ? FAT_SIZE : VALUE_ROOM;
@@ -229,6 +229,18 @@ static void foreign_name(const struct indexer *indexer, size_t key, size_t place
              place == 2 ? shard.text : "", place == 2 ? "/" : "",
              raw ? (int)text.size : (int)escaped.size, raw ? text.data : escaped.text,
              stray && place == 2 ? "~once" : "");
+}
+
+/* By hand, as people do who think that it stands in their way. */
+void indexer_delete_lock(struct indexer *indexer)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct shard_id shard = shard_of_key(index_plan_key(draw_key(indexer)), SIM_INDEX_DIGITS);
+    snprintf(key, sizeof key, "indexes/" SIM_INDEX "/shards/%s.lock", shard.text);
+    struct delete_call call = { .key = view_of(key) };
+    store_delete(indexer->store, &call);
+    INDEXER_TRACE(indexer, "node %u: deletes the lock of shard %s, and is told %s",
+                  node_number(indexer->node), shard.text, hf_status_name(call.error.status));
 }
 
 /* One of the names that are this node's; false: none of those that were drawn is. */

@@ -179,16 +179,16 @@ static void lock_changed(struct judge_index *judge, struct judged_shard *shard,
                          const struct bucket_change *change)
 {
     struct judged_version *now = NULL;
-    judge->of_locks++;
     if (change->body.data)
         now = judged_version_read(change->body, shard->lock);
-    if (!now && net_sender(judge->run->net).node)
+    if (!now && net_sender(judge->run->net).node && !judge->options.locks_vanish)
         world_fail(index_world(judge), "the lock of shard %s is gone, or no table", shard->id);
-    if (now && now->next_token < shard->next_token)
+    if (now && now->next_token < shard->next_token && !judge->options.locks_vanish)
         world_fail(index_world(judge), "the tokens of the lock of shard %s fall", shard->id);
     if (now)
         shard->next_token = now->next_token;
-    judge_beliefs(judge, shard, now, change->key);
+    if (!judge->options.locks_vanish)
+        judge_beliefs(judge, shard, now, change->key);
     judged_version_free(shard->lock);
     shard->lock = now;
 }

@@ -22,13 +22,14 @@ struct index_plan {
     int64_t skew_tolerance_ms;
     struct span skew_max, store_step_max;
     bool apart;
-    bool foreign;     /* another program writes entries, too */
-    bool malformed;   /* some of which cannot be read */
-    bool extends;     /* the schema gets a further field */
-    bool all_compile; /* in the calm, at once */
-    bool both_hands;  /* nodes do two things at a time */
-    size_t batch;     /* entries of one fold */
-    bool fat;         /* records are so large that a shard is read in several pieces */
+    bool foreign;      /* another program writes entries, too */
+    bool malformed;    /* some of which cannot be read */
+    bool extends;      /* the schema gets a further field */
+    bool all_compile;  /* in the calm, at once */
+    bool both_hands;   /* nodes do two things at a time */
+    size_t batch;      /* entries of one fold */
+    bool locks_vanish; /* somebody deletes locks */
+    bool fat;          /* records are so large that a shard is read in several pieces */
     enum { LOCK_ABSENT, LOCK_OF_ANOTHER, LOCK_OF_GARBAGE } lock; /* as there is one at first */
     unsigned moments;  /* so many different times, besides those of calendars */
     unsigned calendar; /* one in so many records has the time of its node's calendar */
@@ -92,6 +93,7 @@ void indexer_put(struct indexer *indexer);
 void indexer_put_foreign(struct indexer *indexer);
 void indexer_put_straight(struct indexer *indexer);
 void indexer_extend(struct indexer *indexer);
+void indexer_delete_lock(struct indexer *indexer);
 
 /* ---- index_act.c: those who compile and read ------------------------------------------- */
 

@@ -390,11 +390,6 @@ size_t judge_index_entries(const struct judge_index *judge)
     return count;
 }
 
-uint64_t judge_index_changes(const struct judge_index *judge)
-{
-    return judge->changes - judge->of_locks;
-}
-
 void judge_index_end(struct judge_index *judge)
 {
     const struct bucket *bucket = net_bucket(judge->run->net);

@@ -8,8 +8,8 @@
  *   what is in the store
  *   - a shard loses a record, has an older one than before, one that nobody made, one of another
  *     shard, or not in the order of keys; or is no shard, or its token falls;
- *   - an entry goes, or becomes a marker, and neither is its record, or a later one, in the shard at
- *     that moment, nor an exact copy and its reason aside;
+ *   - an entry goes, or becomes a marker, and neither is its record, or a later one, in the shard
+ *     at that moment, nor an exact copy and its reason aside;
  *   - something is set aside that could be read by the schema as it was when it was written, or
  *     that is no entry, or otherwise than it is; or what is aside changes;
  *   - the schema loses a field;
@@ -43,6 +43,7 @@ struct judge_index_options {
     const char *index;       /* its name */
     unsigned digits;         /* of its shards */
     bool delete_conditional; /* of the store */
+    bool locks_vanish;       /* somebody deletes them: then locks are worth nothing */
 };
 
 struct judge_index *judge_index_new(struct run *run, const struct judge_index_options *options);
@@ -92,10 +93,6 @@ size_t judge_index_fields(const struct judge_index *judge);
 
 /* Entries in the store, markers not counted. */
 size_t judge_index_entries(const struct judge_index *judge);
-
-/* Changes of the store so far, but for those of locks: a compiler takes the lock to find nothing but
- * markers. */
-uint64_t judge_index_changes(const struct judge_index *judge);
 
 /* After the run. */
 void judge_index_end(struct judge_index *judge);

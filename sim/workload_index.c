@@ -120,6 +120,7 @@ static void *start(struct run *run)
         .index = SIM_INDEX,
         .digits = SIM_INDEX_DIGITS,
         .delete_conditional = bucket_traits(net_bucket(run->net)).delete_conditional,
+        .locks_vanish = work->plan.locks_vanish,
     };
     work->judge = judge_index_new(run, &options);
     leave_lock(work);

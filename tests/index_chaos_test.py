@@ -334,10 +334,12 @@ class Compiler:
         """The shard whose lock it had, as far as we can tell: taken, and not given back."""
         return self.locked[0] if self.locked[1] % 2 else None
 
-    def end(self, number):
-        if number == signal.SIGKILL:
-            self.killed_at = time.monotonic()
-        self.process.send_signal(number)
+    def kill(self):
+        self.killed_at = time.monotonic()
+        self.process.kill()
+        self.wait()
+
+    def wait(self):
         self.process.wait(PATIENCE)
         self.reader.join(30)
 
@@ -358,7 +360,7 @@ class Crew:
 
     def kill_one(self, draw):
         victim = draw.choice(self.alive)
-        victim.end(signal.SIGKILL)
+        victim.kill()
         self.alive.remove(victim)
         self.start()
 
@@ -368,7 +370,9 @@ class Crew:
 
     def dismiss(self):
         for one in self.alive:
-            one.end(signal.SIGTERM)
+            one.process.terminate()
+        for one in self.alive:
+            one.wait()
 
     def requests(self):
         return sum((one.requests for one in self.all), collections.Counter())
@@ -514,7 +518,7 @@ def audit(bucket, rows, watcher, place):
     url = bucket.place
     if url.startswith("s3:"):
         url = f"dir:{place}/copy"
-        bucket.must("-q", "store", "cp", "--recursive", "--to", url, f"indexes/{NAME}/")
+        bucket.must("-q", "store", "cp", "--recursive", "--to", url + "?sync=off", f"indexes/{NAME}/")
     result = index_audit.audit(index_audit.open_store(url), NAME, rows, writes=watcher.writes)
     say("audit: " + ", ".join(f"{name} {figure}" for name, figure in result.figures.items()))
     tell(not result.wrong, "the audit finds every key with its newest record, and nothing else",
@@ -526,8 +530,10 @@ def audit(bucket, rows, watcher, place):
 
 def expect_noticed(bucket, rows, place):
     """The audit is worth something only if it finds what is wrong: in a copy that we break."""
-    folder = f"{place}/broken"
-    bucket.must("-q", "store", "cp", "--recursive", "--to", f"dir:{folder}", f"indexes/{NAME}/")
+    folder = f"{place}/copy"
+    if not os.path.isdir(folder):
+        bucket.must("-q", "store", "cp", "--recursive", "--to", f"dir:{folder}?sync=off",
+                    f"indexes/{NAME}/")
     first, second = sorted(name for name in os.listdir(f"{folder}/indexes/{NAME}/shards")
                            if name.endswith(".usv"))[:2]
     with open(f"{folder}/indexes/{NAME}/shards/{first}", "r+b") as file:
@@ -609,7 +615,9 @@ def on_ceph(place, options):
     import lock_ceph_test  # the cluster
     ceph = lock_ceph_test.Ceph(place)
     try:
+        begun = time.monotonic()
         ceph.up()
+        say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
         relay = lock_ceph_test.Relay("127.0.0.1", ceph.endpoint(1))
         count_requests(Bucket(ceph.url(1, "count"), ceph.environment),
                        Bucket(ceph.url_at(relay.endpoint, "count"), ceph.environment), relay)
@@ -625,10 +633,11 @@ def main():
     parser.add_argument("--entries", type=int, default=50000)
     parser.add_argument("--keys", type=int, default=20000)
     parser.add_argument("--seconds", type=float, default=20, help="for so long writers write, at least")
-    parser.add_argument("--quick", action="store_true", help="2,500 entries of 1,000 keys, 5 s")
+    parser.add_argument("--quick", action="store_true", help="2,500 entries, on ceph 1,000; 5 s")
     options = parser.parse_args()
     if options.quick:
-        options.entries, options.keys, options.seconds = 2500, 1000, 5
+        options.entries, options.keys = (1000, 400) if options.store == "ceph" else (2500, 1000)
+        options.seconds = 5
     place = tempfile.mkdtemp(prefix="holdfast-index-chaos-")
     try:
         if options.store == "ceph":

@@ -99,8 +99,12 @@ static size_t waiting(struct scene *scene, struct shard_id shard)
 static void a_shard_is_compiled(void **state)
 {
     struct scene *scene = *state;
+    meter_reset(&scene->yard.meter);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_NOTHING);
+    /* Nobody locks for nothing. */
+    assert_int_equal(yard_calls(&scene->yard, CALL_PUT), 0);
+    assert_int_equal(yard_calls(&scene->yard, CALL_LIST), 1);
     crew_fill(&scene->other, "a3", "k", 0, 30, "v");
     crew_fill(&scene->other, "a3", "k", 20, 30, "w");
     report = crew_compile_shard(&scene->crew, A3);
@@ -208,7 +212,7 @@ static void a_held_shard_is_left(void **state)
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_HELD);
     assert_int_equal(report.why.status, HF_HELD);
-    assert_int_equal(scene->listed.size, 0);
+    assert_int_equal(report.entries, 0);
     struct compile_totals totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_held, 1);
     assert_int_equal(totals.shards_done, 1);

@@ -33,7 +33,9 @@ static void gate_remove(struct store *store, struct delete_call *calls, size_t c
 
 static void gate_list(struct store *store, struct list_call *call)
 {
-    store_list(pass(store, CALL_LIST, call->prefix), call);
+    struct store *inner = pass(store, CALL_LIST, call->prefix);
+    /* Not store_list, which would begin the page anew. */
+    inner->ops->list(inner, call);
 }
 
 static void gate_get_file(struct store *store, struct get_call *call, int fd,
@@ -107,6 +109,28 @@ struct compile_report crew_compile_shard(struct crew *crew, struct shard_id shar
 
 #define FILL_MAX ((size_t)100)
 
+/* A key of that shard: some number at its end makes it one. Those of the last name are remembered. */
+static void name_key(const char *shard, const char *name, size_t n, char key[128])
+{
+    static struct {
+        char of[64];
+        unsigned salts[4096]; /* and 1; 0: not known yet */
+    } known;
+    char of[64];
+    snprintf(of, sizeof of, "%s %s", shard, name);
+    if (strcmp(of, known.of) != 0) {
+        memset(&known, 0, sizeof known);
+        snprintf(known.of, sizeof known.of, "%s", of);
+    }
+    unsigned *memory = n < 4096 ? &known.salts[n] : NULL;
+    unsigned salt = memory && *memory > 0 ? *memory - 1 : 0;
+    snprintf(key, 128, "%s-%06zu.%u", name, n, salt);
+    while (strcmp(yard_shard(key).text, shard) != 0)
+        snprintf(key, 128, "%s-%06zu.%u", name, n, ++salt);
+    if (memory)
+        *memory = salt + 1;
+}
+
 void crew_fill(struct crew *crew, const char *shard, const char *name, size_t first,
                size_t count, const char *value)
 {
@@ -118,12 +142,7 @@ void crew_fill(struct crew *crew, const char *shard, const char *name, size_t fi
         size_t filled = 0;
         for (; filled < FILL_MAX && done < count; filled++, done++, n++) {
             char key[128];
-            /* Some suffix makes it a key of that shard. */
-            for (unsigned salt = 0;; salt++) {
-                snprintf(key, sizeof key, "%s-%06zu.%u", name, n, salt);
-                if (strcmp(yard_shard(key).text, shard) == 0)
-                    break;
-            }
+            name_key(shard, name, n, key);
             char *record = text + filled * room;
             snprintf(record, room, "%s" US "%s" US "2026-01-%02zuT%02zu:%02zu:00Z", key, value,
                      1 + n / 1440 % 28, n / 60 % 24, n % 60);

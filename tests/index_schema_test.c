@@ -195,6 +195,19 @@ static void further_fields_are_a_further_version(void **state)
     assert_int_equal(schema.version_count, 3);
 }
 
+static void what_was_a_version_is_there_still(void **state)
+{
+    (void)state;
+    struct schema schema = of_three(), three = of_three(), four = of_many(4), six = of_many(6);
+    struct hf_error error;
+    bool changed = true;
+    assert_status(HF_OK, schema_extend(&schema, &six, &changed, &error), &error);
+    assert_status(HF_OK, schema_extend(&schema, &three, &changed, &error), &error);
+    assert_false(changed);
+    assert_int_equal(schema.field_count, 6);
+    assert_status(HF_INVALID, schema_extend(&schema, &four, &changed, &error), &error);
+}
+
 static void assert_no_extension(struct schema wanted, const char *reason)
 {
     struct schema schema = of_many(4), before = schema;
@@ -467,6 +480,7 @@ int main(void)
            the_hash_tells_fields_key_and_time_apart),
         IT("further fields are a further version, the same ones are none",
            further_fields_are_a_further_version),
+        IT("who asks for an earlier version finds it there", what_was_a_version_is_there_still),
         IT("any other change is refused, and the reason names it",
            any_other_change_is_refused_by_name),
         IT("an index has a bounded number of versions", versions_end_at_their_bound),

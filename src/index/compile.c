@@ -101,11 +101,9 @@ static void give_back(struct hf_lock *lock)
     hf_lock_free(lock);
 }
 
-static bool begin(struct job *job)
+static bool enter(struct job *job)
 {
     struct hf_error why;
-    if (is_stopped(job->options))
-        return end_with(job, COMPILE_STOPPED, NULL);
     enum hf_status status = take_lock(job->index, job->options, job->report->shard,
                                       /* wait_ms */ 0, &job->lock, &why);
     if (status == HF_HELD)
@@ -328,8 +326,11 @@ static bool compile_batch(struct job *job)
     if (!list_more(job) || !gather(job, &job->flat) || !gather(job, &job->listed))
         return false;
     if (job->entry_count == 0) {
-        if (job->report->entries > 0)
-            job->report->end = job->failed ? COMPILE_FAILED : COMPILE_DONE;
+        /* What was listed may have vanished since. */
+        if (job->report->folds > 0 || job->report->aside > 0)
+            job->report->end = COMPILE_DONE;
+        if (job->failed)
+            job->report->end = COMPILE_FAILED;
         return false;
     }
     if (!sort_out_all(job))
@@ -353,11 +354,13 @@ void compile_shard(struct index *index, const struct compile_options *options,
                        .report = ret_report,
                        .flat = { .entries = flat, .count = flat_count } };
     check(options->batch_entries > 0 && options->batch_bytes > 0);
-    if (!begin(&job))
-        return;
-    while (compile_batch(&job))
-        continue;
-    give_back(job.lock);
+    /* Before the lock, so that nobody locks for nothing. */
+    bool found = list_more(&job) && job.list.count + flat_count > 0;
+    if (found && enter(&job)) {
+        while (compile_batch(&job))
+            continue;
+        give_back(job.lock);
+    }
     batch_clear(&job);
     entry_list_release(&job.list);
     free(job.parts);

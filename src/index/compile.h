@@ -1,6 +1,6 @@
 /* compile.h: one shard under its lock, and which shard is next.
  *
- *     lock -> list -> read entries -> read shard, merge, swap (fold) -> clear -> ... -> release
+ *     list -> lock -> read entries -> read shard, merge, swap (fold) -> clear -> ... -> release
  *
  * The lock is a lease (src/lock) of the scope shard:<index>/<xx>, whose table is the file
  * shards/<xx>.lock. Nothing depends on it but that work is not done twice. */
@@ -12,7 +12,7 @@
 
 enum compile_end {
     COMPILE_DONE,    /* all entries that were listed are folded, or set aside */
-    COMPILE_NOTHING, /* there were none */
+    COMPILE_NOTHING, /* there were none, or they are gone by now */
     COMPILE_HELD,    /* somebody else compiles it */
     COMPILE_LOST,    /* somebody else wrote the shard, or our lease was over: on to another */
     COMPILE_FAILED,  /* why */
@@ -67,20 +67,21 @@ void compile_shard(struct index *index, const struct compile_options *options,
                    struct shard_id shard, const struct entry *flat, size_t flat_count,
                    struct compile_report *ret_report);
 
-/* A shard at random, likelier the more entries it has: a random page of the inbox, a random entry of
- * it. *ret_few: there are no more than options->few in all. NOT_FOUND when there are none. */
+/* A shard at random, likelier the more entries it has: a random page of the inbox, a random
+ * entry of it. *ret_few: there are no more than options->few in all. NOT_FOUND when there are
+ * none. */
 enum hf_status compile_pick(struct index *index, const struct compile_options *options,
                             struct shard_id *ret_shard, bool *ret_few, struct hf_error *error);
 
-/* Compiles as the options say. With `once`: OK when every shard that had entries was done or is held
- * by somebody else; else the first reason. A watcher ends OK when it is stopped. The index must have
- * been opened with a client. Writes the manifest at the end, and once a minute. */
+/* Compiles as the options say. With `once`: OK when every shard that had entries was done or is
+ * held by somebody else; else the first reason. A watcher ends OK when it is stopped. The index
+ * must have been opened with a client. Writes the manifest at the end, and once a minute. */
 enum hf_status index_compile(struct index *index, const struct compile_options *options,
                              struct compile_totals *ret_totals, struct hf_error *error);
 
-/* Puts many records straight into their shards, under the shards' locks, without the inbox: for large
- * loads. Waits for each lock up to `wait`. Records that are not of this shard abort.
- * As index_fold, and HELD. */
+/* Puts many records straight into their shards, under the shards' locks, without the inbox: for
+ * large loads. Waits for each lock up to `wait`. Records that are not of this shard abort. As
+ * index_fold, and HELD. */
 enum hf_status compile_straight(struct index *index, const struct compile_options *options,
                                 struct shard_id shard, struct record *records, size_t count,
                                 struct span wait, struct fold_report *ret_report,

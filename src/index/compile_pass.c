@@ -4,6 +4,7 @@
 #include "index/compile.h"
 #include "index/manifest.h"
 #include "index/marks.h"
+#include "store/pages.h"
 
 #include <stdlib.h>
 
@@ -200,35 +201,22 @@ static enum hf_status see_page(struct draw *draw, const struct list_call *page, 
     return failed ? error_no_memory(error) : HF_OK;
 }
 
-/* Sees what starts like this, from behind `after`, until it is enough: *ret_more says that there is
- * more. `after` is where it ended. */
-static enum hf_status see(struct draw *draw, const char *prefix, struct view delimiter,
-                          uint64_t enough, char after[KEY_BYTES_MAX + 1], bool *ret_more,
+/* Sees what is below `folder`, from behind `after`, until it is enough: *ret_more says that
+ * there is more. */
+static enum hf_status see(struct draw *draw, const char *folder, struct view delimiter,
+                          const char *after, uint64_t enough, bool *ret_more,
                           struct hf_error *error)
 {
     char root[KEY_BYTES_MAX + 1];
     enum hf_status status = HF_OK;
-    bool more = true;
+    struct pages pages = {
+        .list = { .prefix = view_of(folder), .after = view_of(after), .delimiter = delimiter }
+    };
     check(index_key(draw->index, root, "%s", ""));
-    while (more && status == HF_OK && draw->seen < enough) {
-        struct list_call page = { .prefix = view_of(prefix),
-                                  .after = view_of(after),
-                                  .delimiter = delimiter };
-        status = store_list(draw->index->store, &page);
-        if (status == HF_OK)
-            status = see_page(draw, &page, strlen(root), error);
-        else
-            *error = page.error;
-        more = page.more;
-        if (more && status == HF_OK) {
-            struct view last = page.entries[page.count - 1].key;
-            memcpy(after, last.data, last.size);
-            after[last.size] = '\0';
-        }
-        list_release(&page);
-    }
-    *ret_more = more;
-    return status;
+    while (status == HF_OK && draw->seen < enough && pages_next(&pages, draw->index->store))
+        status = see_page(draw, &pages.list, strlen(root), error);
+    *ret_more = !pages.begun || pages.list.more;
+    return pages_end(&pages, status, error);
 }
 
 /* Draws anew, out of a page that begins at a random shard. If there is nothing behind that, what
@@ -243,7 +231,7 @@ static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox
     struct draw again = { .index = index };
     bool more;
     check(index_key(index, after, LAYOUT_INBOX_FOLDER "%s", start.text));
-    enum hf_status status = see(&again, inbox, VIEW(""), /* enough */ 1, after, &more, error);
+    enum hf_status status = see(&again, inbox, VIEW(""), after, /* enough */ 1, &more, error);
     if (status == HF_OK && again.seen > 0) {
         draw->number = again.number;
         draw->flat = again.flat;
@@ -254,26 +242,25 @@ static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox
 /* Sees all when there is little; else draws from a random page. */
 static enum hf_status draw_entry(struct draw *draw, struct hf_error *error)
 {
-    char prefix[KEY_BYTES_MAX + 1], after[KEY_BYTES_MAX + 1] = "";
+    char folder[KEY_BYTES_MAX + 1];
     const uint64_t enough = draw->few > 0 ? draw->few : 1;
     struct index *index = draw->index;
     bool more = false, many = false;
     enum hf_status status = HF_OK;
     if (index->schema.foreign) {
-        check(index_key(index, prefix, "%s", ""));
-        status = see(draw, prefix, VIEW("/"), enough, after, &more, error);
+        check(index_key(index, folder, "%s", ""));
+        status = see(draw, folder, VIEW("/"), /* after */ "", enough, &more, error);
         many = more;
     }
-    after[0] = '\0';
-    check(index_key(index, prefix, LAYOUT_INBOX_FOLDER));
+    check(index_key(index, folder, LAYOUT_INBOX_FOLDER));
     if (status == HF_OK)
-        status = see(draw, prefix, VIEW(""), draw->seen + enough, after, &more, error);
+        status = see(draw, folder, VIEW(""), /* after */ "", draw->seen + enough, &more, error);
     many = many || more || draw->seen > draw->few;
     draw->all = !many;
     if (status == HF_OK && draw->seen == 0)
         return error_set(error, HF_NOT_FOUND, "nothing waits in the inbox of %s", index->name);
     if (status == HF_OK && many && !draw->flat)
-        status = draw_from_random_page(draw, prefix, error);
+        status = draw_from_random_page(draw, folder, error);
     return status;
 }
 

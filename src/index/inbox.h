@@ -31,8 +31,8 @@ void entry_list_release(struct entry_list *list);
 enum hf_status inbox_list(struct index *index, struct shard_id shard, struct view after,
                           size_t max, struct entry_list *ret_list, struct hf_error *error);
 
-/* Lists those that stand in no shard's folder: of all shards, or of one (its text not empty). OK and
- * empty, without a request, when the index takes none from others. */
+/* Lists those that stand in no shard's folder: of all shards, or of one (its text not empty). OK
+ * and empty, without a request, when the index takes none from others. */
 enum hf_status inbox_list_flat(struct index *index, struct shard_id shard,
                                struct entry_list *ret_list, struct hf_error *error);
 
@@ -64,10 +64,10 @@ void entry_load_release(struct entry_load *load);
  * least one. */
 size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max);
 
-/* Reads them, all in one batch. An entry that is larger than a record may be is ENTRY_BAD, unread.
- * One whose record has more fields than the schema, or whose key or time is not that of its name, is
- * ENTRY_BAD only by the schema as it is afterwards: it is refreshed once. OK unless out of memory;
- * what the store did not give is ENTRY_FAILED, each by itself. */
+/* Reads them, all in one batch. An entry that is larger than a record may be is ENTRY_BAD,
+ * unread. One whose record has more fields than the schema, or whose key or time is not that of
+ * its name, is ENTRY_BAD only by the schema as it is afterwards: it is refreshed once. OK unless
+ * out of memory; what the store did not give is ENTRY_FAILED, each by itself. */
 enum hf_status inbox_load(struct index *index, const struct entry *entries, size_t count,
                           struct entry_load *ret_load, struct hf_error *error);
 
@@ -87,9 +87,9 @@ struct clear_report {
     uint64_t left;   /* without an answer, or refused: somebody clears them later */
 };
 
-/* Clears them away, in batches. Never what was not folded: ours by name, those of others by ETag.
- * Only to be called for what is known to be in the shard, or aside. What fails is left, counted, and
- * the first reason told in `why`, whose status is OK when there was none. */
+/* Clears them away, in batches. Never what was not folded: ours by name, those of others by
+ * ETag. Only to be called for what is known to be in the shard, or aside. What fails is left,
+ * counted, and the first reason told in `why`, whose status is OK when there was none. */
 void inbox_clear(struct index *index, const struct cleared *cleared, size_t count,
                  struct clear_report *ret_report, struct hf_error *why);
 

@@ -29,8 +29,8 @@ bool manifest_note(struct manifest *manifest, size_t shard, uint64_t records, ui
 enum hf_status manifest_read(struct index *index, struct manifest *ret_manifest,
                              struct hf_error *error);
 
-/* Writes these rows over those of the manifest that is there, if any of them differs. One that cannot
- * be read is replaced. Tries three times. */
+/* Writes these rows over those of the manifest that is there, if any of them differs. One that
+ * cannot be read is replaced. Tries three times. */
 enum hf_status manifest_write(struct index *index, const struct manifest *noted,
                               struct hf_error *error);
 

@@ -1,6 +1,7 @@
 #include "index/marks.h"
 
 #include "base/check.h"
+#include "store/pages.h"
 
 #include <stdlib.h>
 
@@ -34,27 +35,12 @@ static void mark_page(struct marks *marks, const struct index *index, size_t fol
 static enum hf_status mark_folder(struct marks *marks, struct index *index, const char *folder,
                                   struct view end, unsigned char mark, struct hf_error *error)
 {
-    char prefix[KEY_BYTES_MAX + 1], after[KEY_BYTES_MAX + 1] = "";
-    enum hf_status status = HF_OK;
+    char prefix[KEY_BYTES_MAX + 1];
     check(index_key(index, prefix, "%s", folder));
-    for (bool more = true; more && status == HF_OK;) {
-        struct list_call page = { .prefix = view_of(prefix),
-                                  .after = view_of(after),
-                                  .delimiter = VIEW("/") };
-        status = store_list(index->store, &page);
-        if (status == HF_OK)
-            mark_page(marks, index, strlen(prefix), end, mark, &page);
-        else
-            *error = page.error;
-        more = page.more;
-        if (more && status == HF_OK) {
-            struct view last = page.entries[page.count - 1].key;
-            memcpy(after, last.data, last.size);
-            after[last.size] = '\0';
-        }
-        list_release(&page);
-    }
-    return status;
+    struct pages pages = { .list = { .prefix = view_of(prefix), .delimiter = VIEW("/") } };
+    while (pages_next(&pages, index->store))
+        mark_page(marks, index, strlen(prefix), end, mark, &pages.list);
+    return pages_end(&pages, HF_OK, error);
 }
 
 enum hf_status marks_waiting(struct marks *marks, struct index *index, struct hf_error *error)

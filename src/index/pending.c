@@ -101,8 +101,8 @@ static enum hf_status note_body(struct pending *pending, const struct entry_body
     return body->why.status;
 }
 
-/* The keys of one batch of entries whose names do not tell it. Their records are not kept: there may
- * be many, and large ones. */
+/* The keys of one batch of entries whose names do not tell it. Their records are not kept: there
+ * may be many, and large ones. */
 static enum hf_status learn_keys(struct pending *pending, struct pending_batch *batch,
                                  struct entry *entries, struct hf_error *error)
 {

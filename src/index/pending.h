@@ -1,5 +1,5 @@
-/* pending.h: entries of the inbox as a stream of records in the order of their keys, of each key the
- * latest, loaded piece by piece. For read and walk only. */
+/* pending.h: entries of the inbox as a stream of records in the order of their keys, of each key
+ * the latest, loaded piece by piece. For read and walk only. */
 #ifndef INDEX_PENDING_H
 #define INDEX_PENDING_H
 

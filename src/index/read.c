@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/rule.h"
 #include "index/pending.h"
+#include "store/pages.h"
 
 #include <stdlib.h>
 
@@ -12,27 +13,13 @@
 
 /* ---- What is wanted ------------------------------------------------------------------ */
 
-/* Whether this is what a field says, which may have escapes: ESC, then the character 0x40 above. */
-static bool field_says(struct view written, struct view value)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < written.size; i++, at++) {
-        char byte = written.data[i];
-        if (byte == '\x1b' && i + 1 < written.size)
-            byte = (char)(written.data[++i] ^ 0x40);
-        if (at == value.size || byte != value.data[at])
-            return false;
-    }
-    return at == value.size;
-}
-
 static bool meets(const struct condition_on_field *condition, struct view record)
 {
     struct view written = VIEW("");
     bool more = true;
     for (size_t i = 0; i <= condition->field; i++)
         written = more ? field_cut(&record, &more) : VIEW("");
-    return field_says(written, condition->value) != condition->differs;
+    return field_is(written, condition->value) != condition->differs;
 }
 
 bool index_query_takes(const struct index_query *query, const struct record *record)
@@ -107,30 +94,18 @@ static enum hf_status add_page(struct lookup *lookup, const struct list_call *pa
 
 static enum hf_status list_ours(struct lookup *lookup, struct hf_error *error)
 {
-    char root[KEY_BYTES_MAX + 1], prefix[KEY_BYTES_MAX + 1], after[KEY_BYTES_MAX + 1] = "";
+    char root[KEY_BYTES_MAX + 1], prefix[KEY_BYTES_MAX + 1];
     struct key_name name = key_name_of(lookup->key);
     struct buffer space = BUFFER_INIT(KEY_BYTES_MAX);
     check(index_key(lookup->index, root, "%s", "") &&
           index_key(lookup->index, prefix, LAYOUT_INBOX_FOLDER "%s/%s~", lookup->shard.text,
                     name.text));
+    struct pages pages = { .list = { .prefix = view_of(prefix) } };
     enum hf_status status = HF_OK;
-    for (bool more = true; more && status == HF_OK;) {
-        struct list_call page = { .prefix = view_of(prefix), .after = view_of(after) };
-        status = store_list(lookup->index->store, &page);
-        if (status == HF_OK)
-            status = add_page(lookup, &page, strlen(root), &space, error);
-        else
-            *error = page.error;
-        more = page.more;
-        if (more && status == HF_OK) {
-            struct view last = page.entries[page.count - 1].key;
-            memcpy(after, last.data, last.size);
-            after[last.size] = '\0';
-        }
-        list_release(&page);
-    }
+    while (status == HF_OK && pages_next(&pages, lookup->index->store))
+        status = add_page(lookup, &pages.list, strlen(root), &space, error);
     buffer_release(&space);
-    return status;
+    return pages_end(&pages, status, error);
 }
 
 /* The names that other programs may have used. Most are not there: then they read as vanished. */

@@ -155,6 +155,19 @@ bool field_read(struct buffer *to, struct view written)
     return !to->failed;
 }
 
+bool field_is(struct view written, struct view value)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < written.size; i++, at++) {
+        char byte = written.data[i];
+        if (byte == ESCAPE && i + 1 < written.size)
+            byte = (char)(written.data[++i] ^ ESCAPE_BIT);
+        if (at == value.size || byte != value.data[at])
+            return false;
+    }
+    return at == value.size;
+}
+
 bool record_write(struct buffer *to, const struct view *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -44,6 +44,9 @@ bool field_write(struct buffer *to, struct view value);
  * nothing was appended, and to->failed is not set. */
 bool field_read(struct buffer *to, struct view written);
 
+/* Whether this is the value of what is written in a field of a record that was read. */
+bool field_is(struct view written, struct view value);
+
 /* Appends a record of these values, one for each field (fewer: the rest are left out), without
  * its end. Then it should be read by record_read, which judges it. */
 bool record_write(struct buffer *to, const struct view *values, size_t count);

@@ -128,6 +128,16 @@ enum hf_status schema_new(const struct view *fields, size_t field_count, struct 
 
 /* ---- Extending ----------------------------------------------------------------------- */
 
+/* Whether some version had just so many fields: who asks for those asks for what was there
+ * before. */
+static bool was_version(const struct schema *schema, size_t field_count)
+{
+    for (size_t i = 0; i < schema->version_count; i++)
+        if (schema->versions[i].field_count == field_count)
+            return true;
+    return false;
+}
+
 /* What never changes. */
 static enum hf_status check_same(const struct schema *schema, const struct schema *wanted,
                                  struct hf_error *error)
@@ -154,7 +164,7 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
     if (schema->time != wanted->time)
         return error_set(error, HF_INVALID, "the time of the index is %s, not %s",
                          schema->fields[schema->time], wanted->fields[wanted->time]);
-    if (wanted->field_count < schema->field_count)
+    if (wanted->field_count < schema->field_count && !was_version(schema, wanted->field_count))
         return error_set(error, HF_INVALID,
                          "the index has the field %s, too: fields are never taken away",
                          schema->fields[wanted->field_count]);

@@ -40,8 +40,8 @@ enum hf_status schema_new(const struct view *fields, size_t field_count, struct 
                           struct schema *ret_schema, struct hf_error *error);
 
 /* The schema with what `wanted` (of version 1) has more at its end, as a further version;
- * *ret_changed says whether it has. INVALID when `wanted` is anything else: the reason names
- * what differs. */
+ * *ret_changed says whether it has: not when it is an earlier version. INVALID when `wanted` is
+ * anything else: the reason names what differs. */
 enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
                              bool *ret_changed, struct hf_error *error);
 

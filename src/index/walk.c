@@ -1,5 +1,5 @@
-/* walk.c: all keys, as readers see them: shard by shard, what waits in the inbox merged with what is
- * in the shard. */
+/* walk.c: all keys, as readers see them: shard by shard, what waits in the inbox merged with
+ * what is in the shard. */
 #include "base/check.h"
 #include "base/rule.h"
 #include "index/marks.h"
