@@ -23,7 +23,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -574,8 +573,8 @@ def story(bucket, options, place):
     died = crew.dead()
     tell(not died, "no compiler ends by itself", "".join("".join(one.last_words) for one in died))
     crew.dismiss()
-    wrong = [one for one in crew.alive if one.process.returncode not in (0, -signal.SIGTERM)]
-    tell(not wrong, "told to end, compilers end", "".join("".join(one.last_words) for one in wrong))
+    wrong = [one for one in crew.alive if one.process.returncode != 0]
+    tell(not wrong, "told to end, compilers end with status 0", "".join("".join(one.last_words) for one in wrong))
     say(f"{len(rows)} entries ({len(others)} of another program) of {options.keys} keys, "
         f"{options.compilers} compilers, {WRITERS} writers, {kills} kills in {took:.1f} s, "
         f"{reader.reads} keys read")

@@ -201,6 +201,8 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
     struct put_call put = {
         .key = key, .body = buffer_view(&text), .condition = if_absent(), .deadline = deadline
     };
+    if (!RULE(FIRST_WRITE_IF_ABSENT))
+        put.condition.kind = CONDITION_ALWAYS;
     enum hf_status status = store_put(space->store, &put);
     clock_learn(space->clock, &put.stamp);
     buffer_release(&text);
@@ -233,8 +235,8 @@ static enum hf_status note_deletion(struct table_space *space, struct view lock,
     return status;
 }
 
-/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up
- * on must not bring back, much later, a table with old tokens. */
+/* Where stubs may be purged, or others delete tables, a table is born in two writes: a put if
+ * absent that was given up on must not bring back, much later, a table with old tokens. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
                             void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
@@ -247,7 +249,8 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     if (!RULE(EPOCH_AFTER_THE_STUB))
         status = prepare(space, table, deadline, error);
     uint64_t early = table->next_token;
-    if (status == HF_OK && space->store->traits.delete_conditional && RULE(BORN_IN_TWO_WRITES))
+    bool may_vanish = space->of_shards || space->store->traits.delete_conditional;
+    if (status == HF_OK && may_vanish && RULE(BORN_IN_TWO_WRITES))
         status = write_stub(space, key, table, deadline, ret_etag, error);
     table->next_token = early;
     if (status == HF_OK)

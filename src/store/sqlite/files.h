@@ -68,9 +68,10 @@ void large_name_remove(const struct large_folder *folder, const char *name);
 bool large_name_is_good(struct view name);
 
 /* Removes files of dead writers: at most SWEEP_MAX names are looked at, a random stretch where
- * there are more. `is_named` says if a row names the file now; when it cannot say, it says yes.
- */
-#define SWEEP_MAX 1000
+ * there are more: few, since it is done at every open, and a look-up of one key should not pay for
+ * a folder of hundreds. `is_named` says if a row names the file now; when it cannot say, it says
+ * yes. */
+#define SWEEP_MAX 32
 void large_folder_sweep(const struct large_folder *folder,
                         bool (*is_named)(void *argument, const char *name), void *argument);
 
