@@ -118,34 +118,62 @@ static struct judged_entry_version *version_of(struct judge_index *judge,
     return version;
 }
 
-void judged_keep(struct judge_index *judge, struct judged_record *record)
+/* ---- What is kept ---------------------------------------------------------------------- */
+
+uint64_t judged_kept(const struct judged_record *record)
 {
+    uint64_t kept = record->folded;
+    for (const struct judged_hold *hold = record->holds; hold; hold = hold->next)
+        if (kept == 0 || hold->since < kept)
+            kept = hold->since;
+    return kept;
+}
+
+static void hold(struct judge_index *judge, struct judged_record *record,
+                 const struct judged_object *object)
+{
+    if (record->folded > 0)
+        return;
+    for (const struct judged_hold *known = record->holds; known; known = known->next)
+        if (known->object == object)
+            return;
+    struct judged_hold *added = judged_new(judge, sizeof *added);
+    *added = (struct judged_hold){ record->holds, object, judge->changes };
+    record->holds = added;
+}
+
+/* The name has this record from now on (NULL: none): all that are later and that it held are lost
+ * with it, unless the shard has them, also those that were written over by a later one before. */
+static void let_go(const struct judged_object *object, const struct judged_record *now)
+{
+    const struct judged_key *key = object->key;
+    for (size_t i = 0; key && i < key->record_count; i++) {
+        if (now && judged_compare(key->records[i], now) <= 0)
+            continue;
+        struct judged_hold **link = &key->records[i]->holds;
+        while (*link && (*link)->object != object)
+            link = &(*link)->next;
+        if (*link)
+            *link = (*link)->next;
+    }
+}
+
+/* Who listed an entry that held an older one looks into the shard once that entry has changed: so
+ * what was kept stays so. */
+void judged_fold(struct judge_index *judge, struct judged_record *record)
+{
+    struct judged_key *key = record->key;
+    for (size_t i = 0; i < key->record_count; i++) {
+        struct judged_record *older = key->records[i];
+        if (judged_compare(older, record) > 0)
+            continue;
+        older->folded = judged_kept(older);
+        older->holds = NULL;
+    }
+    if (record->folded == 0)
+        record->folded = judge->changes;
     record->ever = true;
-    if (record->kept == 0)
-        record->kept = judge->changes;
-}
-
-/* Whether this record or a later one of its key is in the store. */
-static bool is_there(const struct judge_index *judge, const struct judged_record *record)
-{
-    const struct judged_record *in_shard = record->key->in_shard;
-    if (in_shard && judged_compare(in_shard, record) >= 0)
-        return true;
-    for (const struct judged_object *object = judge->first_object; object;
-         object = object->next)
-        if (object->key == record->key && object->now && object->now->record &&
-            !object->now->was_bad && judged_compare(object->now->record, record) >= 0)
-            return true;
-    return false;
-}
-
-/* Another program has written over its own entry: what was nowhere else is lost, by no fault of
- * ours. */
-static void forget_what_is_lost(const struct judge_index *judge, const struct judged_key *key)
-{
-    for (size_t i = 0; key && i < key->record_count; i++)
-        if (key->records[i]->kept > 0 && !is_there(judge, key->records[i]))
-            key->records[i]->kept = 0;
+    key->in_shard = record;
 }
 
 /* ---- Changes --------------------------------------------------------------------------- */
@@ -179,19 +207,18 @@ void judge_entry_changed(struct judge_index *judge, struct view rest,
         if (object->now)
             judge_cleared(judge, object);
         object->now = NULL;
+        let_go(object, NULL);
         return;
     }
-    struct judged_entry_version *version = version_of(judge, object, change);
-    bool replaces = object->now && object->now != version;
-    object->now = version;
+    struct judged_entry_version *version = object->now = version_of(judge, object, change);
     if (!version->record || version->fields > judge->fields)
         version->was_bad = true;
     if (version->record)
         version->record->ever = true;
-    if (version->record && !version->was_bad)
-        judged_keep(judge, version->record);
-    if (replaces)
-        forget_what_is_lost(judge, object->key);
+    struct judged_record *readable = version->was_bad ? NULL : version->record;
+    let_go(object, readable);
+    if (readable)
+        hold(judge, readable, object);
 }
 
 static struct judged_aside *aside_new(struct judge_index *judge, struct view id)

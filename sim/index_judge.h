@@ -10,14 +10,26 @@
 #define JUDGED_ID_SIZE 32 /* of what is set aside */
 
 struct judged_key;
+struct judged_object;
 
+/* A name has this record, or a later one of its key, without a break. */
+struct judged_hold {
+    struct judged_hold *next; /* of the same record */
+    const struct judged_object *object;
+    uint64_t since; /* that change of the store */
+};
+
+/* It is kept since the first of what it is kept by: names that hold it, of which another program may
+ * write each over, and the shard, which has it for good. */
 struct judged_record {
     struct judged_key *key;
     struct view bytes;
     struct instant time;
     size_t fields;
-    uint64_t kept; /* since that change of the store; 0: it is not */
-    bool ever;     /* it was in the store, where some schema could read it */
+    struct judged_hold *holds; /* none, once the shard has it */
+    uint64_t folded; /* 0: the shard never had it, nor a later one while a name held it; else
+                        since when it had been kept by then */
+    bool ever;       /* it was in the store, where some schema could read it */
 };
 
 struct judged_key {
@@ -114,8 +126,11 @@ void judge_entry_changed(struct judge_index *judge, struct view rest,
 void judge_aside_changed(struct judge_index *judge, struct view name,
                          const struct bucket_change *change);
 
-/* The record is in the store: as an entry, or in the shard. */
-void judged_keep(struct judge_index *judge, struct judged_record *record);
+/* Since which change of the store the record is kept; 0: it is not. */
+uint64_t judged_kept(const struct judged_record *record);
+
+/* The record is what its shard has of its key now. */
+void judged_fold(struct judge_index *judge, struct judged_record *record);
 
 /* index_shard.c: a shard or its lock has changed. `name` is what stands behind shards/. */
 void judge_shard_changed(struct judge_index *judge, struct view name,

@@ -57,6 +57,7 @@ struct index_plan index_plan_draw(const struct world *world)
         plan.batch = 1;
     plan.moments = moments[prng_below(&prng, 4)];
     plan.calendar = calendars[prng_below(&prng, 4)];
+    plan.goes_back = prng_below(&prng, 2) == 0;
     return plan;
 }
 

@@ -280,7 +280,16 @@ static void spoil(const struct indexer *indexer, struct buffer *entry)
     buffer_append(entry, view_of(spoilt[which]));
 }
 
-/* One record or two, later than all before of this key, ended in one way or another. */
+/* Later than all before of this key; or of any time before. */
+static unsigned draw_foreign_second(struct indexer *indexer, size_t key)
+{
+    unsigned *clock = &indexer->work->foreign_clock[key];
+    if (indexer->work->plan.goes_back && *clock > 0 && indexer_one_in(indexer, 3))
+        return (unsigned)indexer_below(indexer, *clock);
+    return ++*clock;
+}
+
+/* One record or two, ended in one way or another. */
 static void write_foreign(struct indexer *indexer, size_t key, struct buffer *entry)
 {
     static const char *const ends[] = { "\n", "\x1e", "\x1e\n", "" };
@@ -292,7 +301,7 @@ static void write_foreign(struct indexer *indexer, size_t key, struct buffer *en
         fields = INDEX_FIELDS_LAST + 1;
     size_t count = indexer_one_in(indexer, 5) ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
-        unsigned s = ++indexer->work->foreign_clock[key];
+        unsigned s = draw_foreign_second(indexer, key);
         size_t end = i + 1 < count ? 0 : (size_t)indexer_below(indexer, 4);
         buffer_append(entry, make_record(indexer, key, WORLD_EPOCH_US + s * SECOND_US,
                                          draw_fields(indexer, fields), &arena));

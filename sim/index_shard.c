@@ -83,8 +83,7 @@ static uint64_t judge_records(struct judge_index *judge, const struct judged_sha
         if (!record)
             continue;
         has[record->key->number] = true;
-        record->key->in_shard = record;
-        judged_keep(judge, record);
+        judged_fold(judge, record);
         before = record;
     }
     return count;

@@ -24,6 +24,7 @@ struct index_plan {
     bool apart;
     bool foreign;      /* another program writes entries, too */
     bool malformed;    /* some of which cannot be read */
+    bool goes_back;    /* and some of which are older than what they are written over */
     bool extends;      /* the schema gets a further field */
     bool all_compile;  /* in the calm, at once */
     bool both_hands;   /* nodes do two things at a time */

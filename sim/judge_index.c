@@ -192,7 +192,7 @@ void judge_index_told_put(struct judge_index *judge, const struct view *records,
 {
     for (size_t i = 0; i < count; i++) {
         const struct judged_record *record = judged_record_of(judge, records[i]);
-        if (record->kept == 0)
+        if (judged_kept(record) == 0)
             world_fail(index_world(judge),
                        "a record of %s is told as put, and is not in the store",
                        record->key->name);
@@ -223,8 +223,8 @@ static const struct judged_record *kept_since(const struct judged_key *key, uint
     const struct judged_record *latest = NULL;
     for (size_t i = 0; i < key->record_count; i++) {
         const struct judged_record *record = key->records[i];
-        if (record->kept > 0 && record->kept <= began &&
-            (!latest || judged_compare(record, latest) > 0))
+        uint64_t kept = judged_kept(record);
+        if (kept > 0 && kept <= began && (!latest || judged_compare(record, latest) > 0))
             latest = record;
     }
     return latest;

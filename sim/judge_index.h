@@ -2,8 +2,9 @@
  *
  * The judge reads names, entries, shards, the schema and locks by itself. It is told of each record
  * before anybody puts it, so it knows every record there can be by its bytes. A record is *kept*
- * from the moment at which it is in the store, as an entry that can be read or in its shard, unless
- * the program that wrote the entry writes something older over it. It fails the run when
+ * from the moment at which it is in the store, as an entry that can be read or in its shard. While
+ * it is in no shard, the program that wrote the entry may write something older over it, or what
+ * cannot be read, and has lost it itself then. It fails the run when
  *
  *   what is in the store
  *   - a shard loses a record, has an older one than before, one that nobody made, one of another

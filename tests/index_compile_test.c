@@ -2,97 +2,11 @@
  * way, and what is left. KIND is mem or sqlite. */
 #include "base/check.h"
 #include "index/read.h"
-#include "index_crew.h"
+#include "index_scene.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Two crews: one behind a gate and a store that fails, one past them. */
-struct scene {
-    struct yard yard;
-    struct gate gate;
-    struct crew crew, other;
-    struct hf_error error;
-    /* What happens at the gate before a call of this kind whose key has this part, once. */
-    enum call_kind kind;
-    const char *part;
-    void (*act)(struct scene *scene);
-    /* What was listed through the gate. */
-    struct buffer listed;
-    size_t told, ended[COMPILE_STOPPED + 1];
-    atomic_bool stop;
-};
-
-static void happen(void *argument, enum call_kind kind, struct view key)
-{
-    struct scene *scene = argument;
-    if (kind == CALL_LIST)
-        buffer_print(&scene->listed, "%.*s ", VIEW_ARGS(key));
-    if (!scene->act || kind != scene->kind ||
-        !memmem(key.data, key.size, scene->part, strlen(scene->part)))
-        return;
-    void (*act)(struct scene *) = scene->act;
-    scene->act = NULL;
-    act(scene);
-}
-
-static void happens(struct scene *scene, enum call_kind kind, const char *part,
-                    void (*act)(struct scene *scene))
-{
-    scene->kind = kind;
-    scene->part = part;
-    scene->act = act;
-}
-
-static int set_up(void **state)
-{
-    struct scene *scene = calloc(1, sizeof *scene);
-    assert_non_null(scene);
-    yard_open(&scene->yard);
-    gate_init(&scene->gate, &scene->yard.store.base);
-    crew_open(&scene->crew, &scene->gate.base);
-    crew_open(&scene->other, scene->yard.store.inner);
-    scene->listed = BUFFER_INIT(MIB);
-    scene->gate.before = happen;
-    scene->gate.argument = scene;
-    *state = scene;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct scene *scene = *state;
-    crew_close(&scene->crew);
-    crew_close(&scene->other);
-    buffer_release(&scene->listed);
-    yard_close(&scene->yard);
-    free(scene);
-    return 0;
-}
-
-#define COMPILES(sentence, function)                    \
-    {                                                   \
-        (sentence), (function), set_up, tear_down, NULL \
-    }
-
-static const struct shard_id A3 = { "a3" };
-
-static uint64_t keys(struct scene *scene)
-{
-    uint64_t count;
-    assert_status(HF_OK, index_count(scene->other.index, NULL, &count, &scene->error),
-                  &scene->error);
-    return count;
-}
-
-static size_t waiting(struct scene *scene, struct shard_id shard)
-{
-    struct entry_list list = yard_list(&scene->yard, shard);
-    size_t count = list.count;
-    entry_list_release(&list);
-    return count;
-}
 
 /* ---- One shard ----------------------------------------------------------------------- */
 
@@ -122,8 +36,8 @@ static void a_shard_is_compiled(void **state)
     assert_int_equal(report.end, COMPILE_DONE);
     assert_int_equal(report.fold.records, 51);
     assert_true(report.token > token);
-    assert_int_equal(waiting(scene, A3), 0);
-    assert_int_equal(keys(scene), 51);
+    assert_int_equal(scene_waiting(scene, A3), 0);
+    assert_int_equal(scene_keys(scene), 51);
 }
 
 static void only_that_shard_is_listed(void **state)
@@ -138,7 +52,7 @@ static void only_that_shard_is_listed(void **state)
     buffer_clear(&scene->listed);
     assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
     assert_string_equal(buffer_text(&scene->listed), "indexes/domains/inbox/a3/ ");
-    assert_int_equal(waiting(scene, (struct shard_id){ "a2" }), 5);
+    assert_int_equal(scene_waiting(scene, (struct shard_id){ "a2" }), 5);
 }
 
 static void requests_are_few(void **state)
@@ -172,7 +86,7 @@ static void requests_are_few(void **state)
         assert_int_equal(kinds[CALL_DELETE].calls, sizes[i]);
         assert_int_equal(kinds[CALL_DELETE].batches, pages);
     }
-    assert_int_equal(keys(scene), first);
+    assert_int_equal(scene_keys(scene), first);
 }
 
 static void batches_are_bounded(void **state)
@@ -193,10 +107,33 @@ static void batches_are_bounded(void **state)
     assert_int_equal(report.end, COMPILE_DONE);
     assert_true(report.folds > 2 && report.folds < 20);
     assert_int_equal(report.fold.records, 190);
-    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(scene_waiting(scene, A3), 0);
 }
 
 /* ---- Others -------------------------------------------------------------------------- */
+
+/* What cannot be read is in memory as well as what can. */
+static void a_batch_is_bounded_by_bytes(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_report report;
+    char *body = malloc(100 * KIB), name[128];
+    assert_non_null(body);
+    memset(body, 'x', 100 * KIB);
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "inbox/a3/example.com~20260206T1000%02u-%032u.usv", i, i);
+        yard_write(&scene->yard, name, (struct view){ body, 100 * KIB });
+    }
+    options.batch_bytes = 300 * KIB;
+    meter_reset(&scene->yard.meter);
+    compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
+    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.aside, 20);
+    /* Each is read once to be judged and once to be copied. */
+    assert_in_range(yard_batches(&scene->yard, CALL_GET), 20 + 20 / 3, 20 + 20);
+    free(body);
+}
 
 static void a_held_shard_is_left(void **state)
 {
@@ -216,12 +153,12 @@ static void a_held_shard_is_left(void **state)
     struct compile_totals totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_held, 1);
     assert_int_equal(totals.shards_done, 1);
-    assert_int_equal(waiting(scene, A3), 5);
+    assert_int_equal(scene_waiting(scene, A3), 5);
     hf_lock_release(lock, &scene->error);
     hf_lock_free(lock);
     totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_done, 1);
-    assert_int_equal(waiting(scene, A3), 0);
+    assert_int_equal(scene_waiting(scene, A3), 0);
 }
 
 /* Somebody with this token writes the shard, past its lock. */
@@ -241,9 +178,19 @@ static void write_shard(struct scene *scene, uint64_t token)
     buffer_release(&space);
 }
 
+#define LATER_TOKEN (UINT64_C(1) << 40)
+
 static void write_with_a_later_token(struct scene *scene)
 {
-    write_shard(scene, UINT64_C(1) << 40);
+    write_shard(scene, LATER_TOKEN);
+}
+
+/* As a later holder, after somebody has broken our lock. */
+static void take_over(struct scene *scene)
+{
+    struct delete_call removal = { .key = VIEW("indexes/domains/shards/a3.lock") };
+    assert_status(HF_OK, store_delete(scene->yard.store.inner, &removal), &removal.error);
+    write_with_a_later_token(scene);
 }
 
 static void write_with_any_token(struct scene *scene)
@@ -256,19 +203,39 @@ static void a_lost_shard_keeps_its_entries(void **state)
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     /* Just before our put: CONFLICT. */
-    happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
+    scene_happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_LOST);
     assert_int_equal(report.why.status, HF_CONFLICT);
     assert_int_equal(report.clear.deleted, 0);
-    assert_int_equal(waiting(scene, A3), 5);
-    /* Before we read it: FENCED. */
-    happens(scene, CALL_GET, "shards/a3.usv", write_with_a_later_token);
+    assert_int_equal(scene_waiting(scene, A3), 5);
+    /* Before we read it, by who has the lock now: FENCED. */
+    scene_happens(scene, CALL_GET, "shards/a3.usv", take_over);
     report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_LOST);
     assert_int_equal(report.why.status, HF_FENCED);
-    assert_int_equal(waiting(scene, A3), 5);
-    assert_int_equal(keys(scene), 6);
+    assert_int_equal(scene_waiting(scene, A3), 5);
+    assert_int_equal(scene_keys(scene), 6);
+}
+
+static void a_lock_behind_its_shard_stops_nobody(void **state)
+{
+    struct scene *scene = *state;
+    write_with_a_later_token(scene);
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    for (unsigned i = 0; i < 2; i++) {
+        struct compile_report report = crew_compile_shard(&scene->crew, A3);
+        assert_int_equal(report.end, COMPILE_DONE);
+        assert_true(report.token < LATER_TOKEN);
+        struct shard_cursor cursor;
+        assert_status(HF_OK,
+                      shard_cursor_open(&cursor, scene->other.index, A3, SHARD_READ_SMALL,
+                                        &scene->error),
+                      &scene->error);
+        assert_true(cursor.head.token >= LATER_TOKEN);
+        shard_cursor_close(&cursor);
+        crew_fill(&scene->other, "a3", "k", 5, 5, "v");
+    }
 }
 
 static void try_the_lock(struct scene *scene)
@@ -286,7 +253,7 @@ static void nobody_enters_while_it_compiles(void **state)
 {
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    happens(scene, CALL_GET, "inbox/a3/", try_the_lock);
+    scene_happens(scene, CALL_GET, "inbox/a3/", try_the_lock);
     assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
     assert_null(scene->act);
 }
@@ -295,12 +262,12 @@ static void one_that_is_lost_is_tried_again(void **state)
 {
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
+    scene_happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
     struct compile_totals totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_lost, 1);
     assert_int_equal(totals.shards_done, 1);
-    assert_int_equal(waiting(scene, A3), 0);
-    assert_int_equal(keys(scene), 6);
+    assert_int_equal(scene_waiting(scene, A3), 0);
+    assert_int_equal(scene_keys(scene), 6);
 }
 
 /* ---- Bad input and trouble ----------------------------------------------------------- */
@@ -340,7 +307,7 @@ static void bad_entries_are_set_aside(void **state)
     assert_int_equal(totals.shards_failed, 0);
     assert_int_equal(yard_count(&scene->yard, "aside/"), 2 * (count + 1));
     assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
-    assert_int_equal(keys(scene), 20);
+    assert_int_equal(scene_keys(scene), 20);
 }
 
 static void the_first_reason_is_told(void **state)
@@ -366,14 +333,14 @@ static void a_copy_that_fails_leaves_the_entry(void **state)
     yard_write(&scene->yard, "inbox/a3/notes.txt", VIEW("what is this?"));
     crew_fill(&scene->other, "a3", "k", 0, 20, "v");
     /* It is read to be copied. */
-    happens(scene, CALL_GET, "notes.txt", refuse_a_put);
+    scene_happens(scene, CALL_GET, "notes.txt", refuse_a_put);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_FAILED);
     assert_int_equal(report.why.status, HF_UNAVAILABLE);
     assert_int_equal(report.aside, 0);
     assert_int_equal(report.clear.deleted, 20);
-    assert_int_equal(waiting(scene, A3), 1);
-    assert_int_equal(keys(scene), 20);
+    assert_int_equal(scene_waiting(scene, A3), 1);
+    assert_int_equal(scene_keys(scene), 20);
 }
 
 static void lose_puts(struct scene *scene)
@@ -390,23 +357,23 @@ static void a_shard_without_an_answer_keeps_its_entries(void **state)
 {
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    happens(scene, CALL_GET, "shards/a3.usv", lose_puts);
+    scene_happens(scene, CALL_GET, "shards/a3.usv", lose_puts);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     scene->yard.store.lose = 0;
     assert_int_equal(report.end, COMPILE_FAILED);
     assert_int_equal(report.why.status, HF_UNSURE);
-    assert_int_equal(waiting(scene, A3), 5);
-    assert_int_equal(keys(scene), 5);
+    assert_int_equal(scene_waiting(scene, A3), 5);
+    assert_int_equal(scene_keys(scene), 5);
 }
 
 static void an_answer_that_is_lost_is_looked_for(void **state)
 {
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    happens(scene, CALL_GET, "shards/a3.usv", lose_a_reply);
+    scene_happens(scene, CALL_GET, "shards/a3.usv", lose_a_reply);
     assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
-    assert_int_equal(waiting(scene, A3), 0);
-    assert_int_equal(keys(scene), 5);
+    assert_int_equal(scene_waiting(scene, A3), 0);
+    assert_int_equal(scene_keys(scene), 5);
 }
 
 static void what_is_not_cleared_is_folded_again(void **state)
@@ -423,8 +390,8 @@ static void what_is_not_cleared_is_folded_again(void **state)
     assert_int_equal(report.end, COMPILE_DONE);
     assert_int_equal(report.fold.superseded, 2);
     assert_int_equal(report.clear.deleted, 2);
-    assert_int_equal(waiting(scene, A3), 0);
-    assert_int_equal(keys(scene), 5);
+    assert_int_equal(scene_waiting(scene, A3), 0);
+    assert_int_equal(scene_keys(scene), 5);
 }
 
 static void a_damaged_shard_stops_only_itself(void **state)
@@ -442,7 +409,7 @@ static void a_damaged_shard_stops_only_itself(void **state)
     assert_non_null(strstr(scene->error.why, "shards/a3.usv"));
     assert_int_equal(totals.shards_failed, 1);
     assert_int_equal(totals.shards_done, 1);
-    assert_int_equal(waiting(scene, A3), 5);
+    assert_int_equal(scene_waiting(scene, A3), 5);
 }
 
 static void options_are_judged(void **state)
@@ -485,7 +452,7 @@ static void foreign_entries_are_folded(void **state)
     totals = crew_compile(&scene->crew);
     assert_int_equal(totals.clear.deleted, 1);
     assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
-    assert_int_equal(keys(scene), 2);
+    assert_int_equal(scene_keys(scene), 2);
 }
 
 static void markers_are_no_work(void **state)
@@ -506,7 +473,7 @@ static void markers_are_no_work(void **state)
     assert_status(HF_NOT_FOUND,
                   compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
                   &scene->error);
-    assert_int_equal(keys(scene), 1);
+    assert_int_equal(scene_keys(scene), 1);
 }
 
 /* ---- Which shard is next ------------------------------------------------------------- */
@@ -537,184 +504,6 @@ static void shards_are_picked_by_their_entries(void **state)
         assert_true(picked[0] > 5 && picked[1] > 0 && picked[2] > 50);
         assert_true(picked[1] < 60);
     }
-}
-
-/* ---- Watching ------------------------------------------------------------------------ */
-
-static bool is_stopped(void *argument)
-{
-    struct scene *scene = argument;
-    return atomic_load(&scene->stop);
-}
-
-static void tell(void *argument, const struct compile_report *report)
-{
-    struct scene *scene = argument;
-    scene->told++;
-    scene->ended[report->end]++;
-}
-
-static struct compile_options watching(struct scene *scene)
-{
-    struct compile_options options = COMPILE_OPTIONS;
-    options.stop = is_stopped;
-    options.tell = tell;
-    options.argument = scene;
-    options.poll = SPAN_MS(20);
-    return options;
-}
-
-struct watcher {
-    struct scene *scene;
-    struct crew *crew;
-    struct compile_options options;
-    struct compile_totals totals;
-    enum hf_status status;
-    struct hf_error error;
-};
-
-static void watch(void *argument)
-{
-    struct watcher *watcher = argument;
-    watcher->status = index_compile(watcher->crew->index, &watcher->options, &watcher->totals,
-                                    &watcher->error);
-}
-
-/* Looks every few milliseconds until the inbox is empty; false after 20 s. */
-static bool runs_dry(struct scene *scene)
-{
-    struct env *env = env_real();
-    struct mono_time end = mono_add(env_now(env), SPAN_S(20));
-    while (mono_before(env_now(env), end)) {
-        struct list_call list = { .prefix = VIEW("indexes/domains/inbox/"), .max = 1 };
-        assert_status(HF_OK, store_list(scene->yard.store.inner, &list), &list.error);
-        size_t count = list.count;
-        list_release(&list);
-        if (count == 0)
-            return true;
-        env_sleep(env, SPAN_MS(5));
-    }
-    return false;
-}
-
-static void run_watchers(struct scene *scene, struct watcher *watchers, size_t count,
-                         void (*meanwhile)(struct scene *scene))
-{
-    struct env *env = env_real();
-    struct env_task *tasks[2];
-    for (size_t i = 0; i < count; i++) {
-        watchers[i].scene = scene;
-        assert_status(HF_OK, env_task_start(env, watch, &watchers[i], &tasks[i], &scene->error),
-                      &scene->error);
-    }
-    meanwhile(scene);
-    bool dry = runs_dry(scene);
-    struct mono_time start = env_now(env);
-    atomic_store(&scene->stop, true);
-    for (size_t i = 0; i < count; i++)
-        env_task_join(env, tasks[i]);
-    print_message("# stopped within %lld ms\n",
-                  (long long)mono_since(env_now(env), start).us / 1000);
-    assert_true(dry);
-    for (size_t i = 0; i < count; i++)
-        assert_status(HF_OK, watchers[i].status, &watchers[i].error);
-}
-
-static void put_in_rounds(struct scene *scene)
-{
-    struct crew writer;
-    crew_open(&writer, scene->yard.store.inner);
-    for (size_t i = 0; i < 10; i++) {
-        char shard[3];
-        snprintf(shard, sizeof shard, "%02zx", i * 7);
-        crew_fill(&writer, shard, "w", i * 20, 20, "v");
-    }
-    crew_close(&writer);
-}
-
-static void a_watcher_folds_and_stops(void **state)
-{
-    struct scene *scene = *state;
-    struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
-    run_watchers(scene, &watcher, 1, put_in_rounds);
-    assert_int_equal(watcher.totals.records_new, 200);
-    assert_int_equal(watcher.totals.clear.deleted, 200);
-    assert_int_equal(scene->ended[COMPILE_FAILED] + scene->ended[COMPILE_LOST], 0);
-    assert_int_equal(keys(scene), 200);
-    assert_true(yard_has(&scene->yard, "manifest.json"));
-}
-
-static void a_watcher_of_much_picks_at_random(void **state)
-{
-    struct scene *scene = *state;
-    struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
-    watcher.options.few = 10;
-    run_watchers(scene, &watcher, 1, put_in_rounds);
-    assert_int_equal(watcher.totals.records_new, 200);
-    assert_int_equal(keys(scene), 200);
-}
-
-static void a_watcher_of_one_shard_leaves_the_others(void **state)
-{
-    struct scene *scene = *state;
-    struct compile_options options = watching(scene);
-    crew_fill(&scene->other, "07", "k", 0, 5, "v");
-    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    atomic_store(&scene->stop, true);
-    struct compile_totals totals;
-    options.shard = A3;
-    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
-                  &scene->error);
-    assert_int_equal(totals.shards_done, 0);
-    options.once = true;
-    assert_status(HF_CANCELLED,
-                  index_compile(scene->other.index, &options, &totals, &scene->error),
-                  &scene->error);
-    atomic_store(&scene->stop, false);
-    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
-                  &scene->error);
-    assert_int_equal(totals.shards_done, 1);
-    assert_int_equal(waiting(scene, (struct shard_id){ "07" }), 5);
-    assert_int_equal(waiting(scene, A3), 0);
-}
-
-static void little_is_done_in_one_pass(void **state)
-{
-    struct scene *scene = *state;
-    struct compile_options options = watching(scene);
-    struct compile_totals totals;
-    /* The first lock of a shard looks whether there is one. */
-    put_in_rounds(scene);
-    crew_compile(&scene->other);
-    put_in_rounds(scene);
-    options.once = true;
-    meter_reset(&scene->yard.meter);
-    assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
-                  &scene->error);
-    assert_int_equal(scene->told, 10);
-    assert_int_equal(scene->ended[COMPILE_DONE], 10);
-    /* Flat ones twice, the folders, and each folder once. */
-    assert_int_equal(yard_calls(&scene->yard, CALL_LIST), 3 + 10);
-}
-
-static void two_compilers_share_the_work(void **state)
-{
-    struct scene *scene = *state;
-    struct crew second;
-    crew_open(&second, scene->yard.store.inner);
-    struct watcher watchers[2] = { { .crew = &scene->other, .options = watching(scene) },
-                                   { .crew = &second, .options = watching(scene) } };
-    watchers[0].options.tell = watchers[1].options.tell = NULL;
-    watchers[1].options.few = 10;
-    run_watchers(scene, watchers, 2, put_in_rounds);
-    uint64_t cleared = 0;
-    for (size_t i = 0; i < 2; i++) {
-        cleared += watchers[i].totals.clear.deleted;
-        assert_int_equal(watchers[i].totals.shards_failed, 0);
-    }
-    assert_true(cleared >= 200);
-    crew_close(&second);
-    assert_int_equal(keys(scene), 200);
 }
 
 /* ---- Straight into shards ------------------------------------------------------------ */
@@ -752,7 +541,7 @@ static void records_go_straight_into_a_shard(void **state)
                   &scene->error);
     assert_int_equal(report.records_new, 1);
     assert_int_equal(report.superseded, 1);
-    assert_int_equal(keys(scene), 1);
+    assert_int_equal(scene_keys(scene), 1);
     buffer_release(&space);
 }
 
@@ -764,9 +553,14 @@ int main(int argc, char **argv)
         COMPILES("a record costs 2.1 requests at most, 1.1 where deletes go in batches",
                  requests_are_few),
         COMPILES("many entries are folded batch by batch, under one lock", batches_are_bounded),
+        COMPILES("a batch is bounded by the bytes of all that is read, whatever it is",
+                 a_batch_is_bounded_by_bytes),
         COMPILES("a shard that somebody else holds is left to them", a_held_shard_is_left),
         COMPILES("a shard that somebody else wrote is lost, and nothing is cleared",
                  a_lost_shard_keeps_its_entries),
+        COMPILES(
+            "a lock that lost count of its tokens stops nobody, and the shard's never fall",
+            a_lock_behind_its_shard_stops_nobody),
         COMPILES("nobody else gets the lock while a shard is compiled",
                  nobody_enters_while_it_compiles),
         COMPILES("a shard that was lost is tried again in the same pass",
@@ -791,16 +585,6 @@ int main(int argc, char **argv)
         COMPILES("markers are no work for anybody", markers_are_no_work),
         COMPILES("shards are picked at random, likelier the more entries they have",
                  shards_are_picked_by_their_entries),
-        COMPILES("a watcher folds what comes, and stops when it is told to",
-                 a_watcher_folds_and_stops),
-        COMPILES("a watcher that finds much picks shards at random until all is done",
-                 a_watcher_of_much_picks_at_random),
-        COMPILES("one shard can be compiled alone, and a stop is obeyed before it begins",
-                 a_watcher_of_one_shard_leaves_the_others),
-        COMPILES("little is done in one pass over the shards that have entries",
-                 little_is_done_in_one_pass),
-        COMPILES("two compilers share the work, and nothing is lost",
-                 two_compilers_share_the_work),
         COMPILES("records go straight into a shard, under its lock",
                  records_go_straight_into_a_shard),
     };

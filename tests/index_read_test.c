@@ -399,6 +399,35 @@ static void what_was_replaced_is_not_shown(void **state)
 
 /* ---- Meanwhile ----------------------------------------------------------------------- */
 
+/* Another program's entry is folded, and then written anew with what is older, or is nothing. */
+static void fold_and_write_older(struct scene *scene)
+{
+    compile(scene);
+    yard_write(&scene->yard, "inbox/a3/example.com.usv",
+               VIEW("example.com" US "late" US "2020-01-01T00:00:00Z\n"));
+}
+
+static void fold_and_write_garbage(struct scene *scene)
+{
+    compile(scene);
+    yard_write(&scene->yard, "inbox/a3/example.com.usv", VIEW("garbage"));
+}
+
+static void what_is_written_anew_hides_nothing(void **state)
+{
+    struct scene *scene = *state;
+    const struct condition_on_field is_new = { .field = 1, .value = VIEW("new") };
+    const struct index_query query = { .where = &is_new, .where_count = 1 };
+    void (*const acts[])(struct scene *) = { fold_and_write_older, fold_and_write_garbage };
+    for (size_t i = 0; i < 2; i++) {
+        yard_write(&scene->yard, "inbox/a3/example.com.usv",
+                   VIEW("example.com" US "new" US "2026-02-06T10:00:00Z\n"));
+        happens(scene, CALL_GET, "inbox/a3/", 1, acts[i]);
+        assert_shows(scene, &query, "example.com ");
+        assert_int_equal(scene->at, 0);
+    }
+}
+
 #define MANY 2500
 
 static void entries_vanish_between_batches(void **state)
@@ -653,6 +682,8 @@ int main(int argc, char **argv)
               keys_of_any_bytes_are_found),
         READS("a get is a listing, a batch of gets, and a read of the shard",
               a_get_costs_little),
+        READS("an entry that others write anew while a walk goes on hides nothing",
+              what_is_written_anew_hides_nothing),
         READS("an entry that vanishes between listing and reading is found in the shard",
               what_vanishes_is_found),
         READS("a walk shows each key once, in order, out of inbox and shards",

@@ -31,7 +31,6 @@ ALSO = [
     ("FIRST_WRITE_IF_ABSENT", "index"),
     ("SCAVENGE_WITH_PROOF", "index"),
     ("RELEASE_NAMES_THE_LEASE", "index"),
-    ("BORN_IN_TWO_WRITES", "index"),
 ]
 
 # What the world itself complains of is no judge's work: memory, tasks and locks left behind.

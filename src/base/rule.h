@@ -134,6 +134,8 @@
     ROW(ENTRIES_HAVE_A_NONCE, "index", "names an entry after its key and time alone")          \
     ROW(INBOX_BEFORE_SHARD, "index", "reads the shard, then the inbox")                        \
     ROW(VANISHED_IS_IN_THE_SHARD, "index", "does not open the shard anew for what is gone")    \
+    ROW(REWRITTEN_IS_VANISHED, "index",                                                        \
+        "takes an entry that was written anew for the one it listed")                          \
     ROW(CLEAR_AFTER_THE_SWAP, "index", "clears entries away, then puts the shard")             \
     ROW(UNSURE_CLEARS_NOTHING, "index", "takes a shard's put without an answer for done")      \
     ROW(CONFLICT_CLEARS_NOTHING, "index", "clears entries though another wrote the shard")     \

@@ -169,9 +169,7 @@ static bool gather(struct job *job, struct queue *queue)
         job->part_count++;
         job->entry_count += count;
         queue->taken += count;
-        for (size_t i = 0; i < count; i++)
-            if (part->load.bodies[i].state == ENTRY_READ)
-                job->bytes += part->load.bodies[i].record.bytes.size;
+        job->bytes += part->load.bytes;
     }
     return true;
 }
@@ -283,6 +281,22 @@ static void add_fold(struct compile_report *report, const struct fold_report *fo
     report->fold.bytes = fold->bytes;
 }
 
+/* A shard that is ahead of our token was written by a later holder than us, and that is the end of
+ * it; or how far tokens had come was lost with the lock, which other programs delete. The store
+ * knows: if the lease is ours still, we go on from where the shard is. */
+static enum hf_status fold_under_lock(struct index *index, struct shard_id shard,
+                                      struct hf_lock *lock, struct record *records,
+                                      size_t count, struct fold_report *ret_report,
+                                      struct hf_error *error)
+{
+    enum hf_status status =
+        index_fold(index, shard, hf_lock_token(lock), records, count, ret_report, error);
+    struct hf_error lost;
+    if (status != HF_FENCED || hf_lock_renew(lock, &lost) != HF_OK)
+        return status;
+    return index_fold(index, shard, ret_report->fence, records, count, ret_report, error);
+}
+
 static bool fold(struct job *job)
 {
     struct hf_error why;
@@ -293,8 +307,8 @@ static bool fold(struct job *job)
         return end_with(job, COMPILE_STOPPED, NULL);
     if (hf_lock_check(job->lock, &why) != HF_OK)
         return end_with(job, COMPILE_LOST, &why);
-    enum hf_status status = index_fold(job->index, job->report->shard, job->report->token,
-                                       job->records, job->record_count, &report, &why);
+    enum hf_status status = fold_under_lock(job->index, job->report->shard, job->lock,
+                                            job->records, job->record_count, &report, &why);
     if (status == HF_CONFLICT || status == HF_FENCED)
         return end_with(job, COMPILE_LOST, &why);
     if (status != HF_OK)
@@ -383,8 +397,7 @@ enum hf_status compile_straight(struct index *index, const struct compile_option
     if (status == HF_OK) {
         status = hf_lock_check(lock, &why);
         if (status == HF_OK)
-            status =
-                index_fold(index, shard, hf_lock_token(lock), records, count, ret_report, &why);
+            status = fold_under_lock(index, shard, lock, records, count, ret_report, &why);
         give_back(lock);
     }
     if (error)

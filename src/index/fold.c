@@ -265,6 +265,8 @@ enum hf_status index_fold(struct index *index, struct shard_id shard, uint64_t t
         fold.report.bytes = fold.line.size + fold.writer.draft.size;
         *ret_report = fold.report;
     }
+    if (status == HF_FENCED)
+        *ret_report = (struct fold_report){ .fence = fold.cursor.head.token };
     fold_release(&fold);
     return status;
 }

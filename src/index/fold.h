@@ -12,6 +12,8 @@ struct fold_report {
         superseded;   /* that were not later than what was there, or than another one given */
     uint64_t records; /* of the shard now */
     uint64_t bytes;   /* of the shard now */
+    uint64_t
+        fence; /* when it was FENCED, and only then: the token that has written the shard */
 };
 
 /* Puts these records, in any order, keys more than once or not, into the shard; the array is sorted

@@ -344,6 +344,7 @@ static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_er
         loading->texts[i] = arena_copy(&loading->load.arena, loading->texts[i]);
         if (!loading->texts[i].data)
             status = error_no_memory(error);
+        loading->load.bytes += loading->texts[i].size;
     }
     buffer_release(&text);
     return status;
@@ -405,6 +406,7 @@ static enum hf_status plan(struct loading *loading, struct errand *errand,
         if (!lay_buffer(&loading->load.arena, (size_t)entry->size + ENTRY_SLACK,
                         &errand->bodies[n]))
             return error_no_memory(error);
+        loading->load.bytes += errand->bodies[n].max;
         errand->gets[n] = (struct get_call){ .key = entry->object, .body = &errand->bodies[n] };
         errand->which[n] = i;
     }

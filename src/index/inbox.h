@@ -56,6 +56,7 @@ struct entry_load {
     struct arena arena;
     struct entry_body *bodies; /* one for each entry that was asked for */
     size_t count;
+    uint64_t bytes; /* that it keeps in memory, of records and of what is none */
 };
 
 void entry_load_release(struct entry_load *load);

@@ -1,5 +1,7 @@
 #include "index/pending.h"
 
+#include "base/rule.h"
+
 #include <stdlib.h>
 
 void pending_init(struct pending *pending, struct index *index,
@@ -54,6 +56,14 @@ static bool batch_pick(struct pending_batch *batch, const struct entry *entry)
     return true;
 }
 
+/* Somebody has folded what was listed: it is gone, or another program has written it anew, and then
+ * what was there may be later than what is there now. */
+static bool is_replaced(const struct entry *listed, const struct entry_body *body)
+{
+    bool rewritten = listed->etag.size > 0 && !etag_equal(&listed->etag, &body->etag);
+    return body->state == ENTRY_VANISHED || (rewritten && RULE(REWRITTEN_IS_VANISHED));
+}
+
 static enum hf_status batch_load(struct pending *pending, struct pending_batch *batch,
                                  struct hf_error *error)
 {
@@ -62,7 +72,7 @@ static enum hf_status batch_load(struct pending *pending, struct pending_batch *
     enum hf_status status =
         inbox_load(pending->index, batch->picks, batch->count, &batch->load, error);
     for (size_t i = 0; status == HF_OK && i < batch->count; i++)
-        if (batch->load.bodies[i].state == ENTRY_VANISHED)
+        if (is_replaced(&batch->picks[i], &batch->load.bodies[i]))
             pending->vanished = true;
     return status;
 }

@@ -1,0 +1,42 @@
+/* index_scene.h: two crews at one index: one behind a gate and a store that fails, one past them. */
+#ifndef TESTS_INDEX_SCENE_H
+#define TESTS_INDEX_SCENE_H
+
+#include "index_crew.h"
+
+#include <stdatomic.h>
+
+struct scene {
+    struct yard yard;
+    struct gate gate;
+    struct crew crew, other;
+    struct hf_error error;
+    /* What happens at the gate before a call of this kind whose key has this part, once. */
+    enum call_kind kind;
+    const char *part;
+    void (*act)(struct scene *scene);
+    /* What was listed through the gate. */
+    struct buffer listed;
+    size_t told, ended[COMPILE_STOPPED + 1];
+    atomic_bool stop;
+};
+
+/* Lets others act, once, before a call of this kind whose key has this part. */
+void scene_happens(struct scene *scene, enum call_kind kind, const char *part,
+                   void (*act)(struct scene *scene));
+
+int scene_set_up(void **state);
+int scene_tear_down(void **state);
+
+#define A3 ((struct shard_id){ "a3" })
+
+#define COMPILES(sentence, function)                                \
+    {                                                               \
+        (sentence), (function), scene_set_up, scene_tear_down, NULL \
+    }
+
+/* How many keys the index has, and how many entries wait in a shard's folder. */
+uint64_t scene_keys(struct scene *scene);
+size_t scene_waiting(struct scene *scene, struct shard_id shard);
+
+#endif
