@@ -4,6 +4,7 @@
 #include "index/read.h"
 #include "index_scene.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,60 @@ static void a_held_shard_is_left(void **state)
     totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_done, 1);
     assert_int_equal(scene_waiting(scene, A3), 0);
+}
+
+static void a_dead_holder_is_waited_for(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *lock;
+    struct hf_lock_options how = HF_LOCK_OPTIONS;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_totals totals;
+    how.ttl_ms = 300;
+    how.no_renewal = true;
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    assert_status(
+        HF_OK, hf_lock_new(scene->other.client, "shard:domains/a3", &how, &lock, &scene->error),
+        &scene->error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    options.once = true;
+    options.shard = A3;
+    assert_status(HF_HELD, index_compile(scene->crew.index, &options, &totals, &scene->error),
+                  &scene->error);
+    options.wait = SPAN_S(20);
+    options.poll = SPAN_MS(20);
+    assert_status(HF_OK, index_compile(scene->crew.index, &options, &totals, &scene->error),
+                  &scene->error);
+    assert_int_equal(totals.shards_held, 0);
+    assert_int_equal(totals.shards_done, 1);
+    hf_lock_detach(lock);
+}
+
+static void refuse_all_puts(struct scene *scene)
+{
+    scene->yard.store.refuse = UINT_MAX;
+}
+
+/* The disk is full: no shard can be locked, and nobody tries them all. */
+static void a_store_that_fails_is_left_alone(void **state)
+{
+    struct scene *scene = *state;
+    struct compile_options options = COMPILE_OPTIONS;
+    struct compile_totals totals;
+    const char *const shards[] = { "00", "11", "22", "33", "44", "55", "66", "77" };
+    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++) {
+        crew_fill(&scene->other, shards[i], "k", 0, 1, "v");
+        /* Locks are there and warm, so that the shard's put is what fails. */
+        crew_compile_shard(&scene->crew, (struct shard_id){ { shards[i][0], shards[i][1] } });
+        crew_fill(&scene->other, shards[i], "k", 1, 1, "v");
+    }
+    options.once = true;
+    scene_happens(scene, CALL_PUT, ".usv", refuse_all_puts);
+    assert_int_not_equal(index_compile(scene->crew.index, &options, &totals, &scene->error),
+                         HF_OK);
+    scene->yard.store.refuse = 0;
+    assert_int_equal(totals.shards_failed, 3);
+    assert_int_equal(totals.shards_done, 0);
 }
 
 /* Somebody with this token writes the shard, past its lock. */
@@ -556,6 +611,10 @@ int main(int argc, char **argv)
         COMPILES("a batch is bounded by the bytes of all that is read, whatever it is",
                  a_batch_is_bounded_by_bytes),
         COMPILES("a shard that somebody else holds is left to them", a_held_shard_is_left),
+        COMPILES("a pass waits for those who hold a shard, and takes over when they are dead",
+                 a_dead_holder_is_waited_for),
+        COMPILES("a store that fails at three shards in a row is asked for no more",
+                 a_store_that_fails_is_left_alone),
         COMPILES("a shard that somebody else wrote is lost, and nothing is cleared",
                  a_lost_shard_keeps_its_entries),
         COMPILES(

@@ -210,7 +210,7 @@ static void it_is_over_when_it_was_watched_for_so_long(void **state)
     struct table_op op;
     adopt(table);
     struct evidence late = kit_at(0);
-    late.earliest.us = late.latest.us = MOMENT_FAR;
+    late.earliest.us = late.latest.us = MOMENT_FAR / 2;
     late.wall.us += INT64_C(1000) * 24 * 3600 * 1000000;
     assert_int_equal(kit_acquire(table, &op, late, wish), HF_HELD);
     /* Read again and again it is the same one. */
@@ -225,6 +225,116 @@ static void it_is_over_when_it_was_watched_for_so_long(void **state)
     assert_int_equal(kit_acquire(table, &op, kit_at(300111), wish), HF_OK);
     assert_int_equal(op.granted, (UINT64_C(9) << 32) + 1);
     table_check(table);
+    table_free(table);
+}
+
+static enum hf_status ask(struct lease_table *table, struct table_op *op,
+                          struct evidence evidence)
+{
+    return kit_acquire(table, op, evidence, (struct wish){ .id = "b-1", .scopes = SHARD });
+}
+
+/* The same document as somebody else reads it, who never saw it before. */
+static struct lease_table *read_afresh(struct lease_table *table, int64_t arrived_ms)
+{
+    struct buffer text = kit_encode(table);
+    struct lease_table *again = read_at(buffer_view(&text), arrived_ms, NULL);
+    buffer_release(&text);
+    table_free(table);
+    return again;
+}
+
+/* Those who never watch it go by the store's clock: 300 s, 60 ms of drift, 50 of margin and 30 s
+ * of tolerance after the first who asked. */
+static void who_asks_gives_it_an_end(void **state)
+{
+    (void)state;
+    struct table_op op;
+    struct lease_table *table = read_at(view_of(theirs), 0, NULL);
+    adopt(table);
+    struct evidence first = kit_at(1000);
+    first.earliest.us -= 500000;
+    first.latest.us += 500000;
+    assert_int_equal(ask(table, &op, first), HF_HELD);
+    assert_true(op.changed);
+    assert_true(view_equal(table->leases[0]->clock, VIEW(KIT_CLOCK)));
+    assert_int_equal(table->leases[0]->expires.us, first.latest.us + 300110000);
+    assert_int_equal(table->leases[0]->seen.us, 0);
+    assert_face(table, "rpi-7", "2026-02-06T10:00:00.000Z", "2026-02-06T10:05:00.000Z");
+    table_check(table);
+    int64_t end_ms = 1500 + 300110 + 30000;
+    static const int64_t before_ms[] = { 300000, 5000, 1 };
+    for (size_t i = 0; i < sizeof before_ms / sizeof before_ms[0]; i++) {
+        table = read_afresh(table, end_ms - before_ms[i]);
+        assert_int_equal(ask(table, &op, kit_at(end_ms - before_ms[i])), HF_HELD);
+        assert_false(op.changed);
+    }
+    table = read_afresh(table, end_ms + 1);
+    struct evidence elsewhere = kit_at(end_ms + 1);
+    elsewhere.clock = VIEW("clock-b");
+    assert_int_equal(ask(table, &op, elsewhere), HF_HELD);
+    assert_false(op.changed);
+    assert_int_equal(ask(table, &op, kit_at(end_ms + 1)), HF_OK);
+    table_free(table);
+}
+
+static void without_a_ttl_it_lasts_as_long_as_any(void **state)
+{
+    (void)state;
+    struct table_op op;
+    struct lease_table *table = read_at(VIEW("{\"worker_id\":\"w\"}"), 0, NULL);
+    adopt(table);
+    assert_int_equal(ask(table, &op, kit_at(0)), HF_HELD);
+    assert_int_equal(table->leases[0]->ttl.us, 0);
+    assert_int_equal(table->leases[0]->expires.us, KIT_CLOCK_OFFSET + 300110000);
+    table_free(table);
+}
+
+static void who_stands_in_line_gives_it_an_end_too(void **state)
+{
+    (void)state;
+    struct table_op op;
+    struct lease_table *table = read_at(view_of(theirs), 0, NULL);
+    struct wish wish = { .id = "b-1", .scopes = SHARD, .wait = true };
+    adopt(table);
+    assert_int_equal(kit_acquire(table, &op, kit_at(0), wish), HF_OK);
+    assert_int_equal(op.outcome, TABLE_QUEUED);
+    assert_int_equal(table->leases[0]->expires.us, KIT_CLOCK_OFFSET + 300110000);
+    table_check(table);
+    table_free(table);
+}
+
+static void only_a_known_time_gives_an_end(void **state)
+{
+    (void)state;
+    struct table_op op;
+    struct lease_table *table = read_at(view_of(theirs), 0, NULL);
+    adopt(table);
+    struct evidence timeless = kit_at(0);
+    timeless.time_known = false;
+    assert_int_equal(ask(table, &op, timeless), HF_HELD);
+    assert_false(op.changed);
+    assert_int_equal(table->leases[0]->clock.size, 0);
+    table_free(table);
+}
+
+/* Leases of other programs in any other table are watched and nothing else. */
+static void no_other_table_gives_ends(void **state)
+{
+    (void)state;
+    struct table_op op;
+    struct hf_error error;
+    struct lease_table *table = NULL;
+    const char text[] = "{\"leases\":{\"x\":{\"lease_id\":\"x\",\"holder_id\":\"w\","
+                        "\"status\":\"active\",\"chunks\":[\"c\"]}}}";
+    assert_status(HF_OK,
+                  table_decode(view_of(text), (struct mono_time){ 0 }, NULL, &table, &error),
+                  &error);
+    adopt(table);
+    struct wish wish = { .id = "b-1", .scopes = "chunk:c" };
+    assert_int_equal(kit_acquire(table, &op, kit_at(0), wish), HF_HELD);
+    assert_false(op.changed);
+    assert_int_equal(table->leases[0]->clock.size, 0);
     table_free(table);
 }
 
@@ -388,6 +498,15 @@ int main(void)
            a_lock_of_another_program_is_one_lease),
         IT("it is over when it was watched for as long as it says",
            it_is_over_when_it_was_watched_for_so_long),
+        IT("who asks for it gives it an end on the store's clock, once",
+           who_asks_gives_it_an_end),
+        IT("one without a ttl lasts as long as any then",
+           without_a_ttl_it_lasts_as_long_as_any),
+        IT("who stands in line for it gives it an end too",
+           who_stands_in_line_gives_it_an_end_too),
+        IT("while the store's time is not known it gets no end",
+           only_a_known_time_gives_an_end),
+        IT("in no other table does a lease get an end so", no_other_table_gives_ends),
         IT("another file is another lease, and is watched anew", another_file_is_another_lease),
         IT("its times are read in every spelling; without sense it is watched for ttl_max",
            every_spelling_of_its_times_is_read),

@@ -9,6 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* A little longer than the lock of a worker lasts that died before the machine was booted anew. */
+#define WAIT_DEFAULT SPAN_S(90)
+
 struct compiling {
     struct index_desk desk;
     struct compile_options options;
@@ -204,6 +207,7 @@ static enum hf_status take_options(struct compiling *compiling)
     struct cli *cli = compiling->desk.cli;
     struct compile_options *options = &compiling->options;
     const struct option_value *ttl = cli_option(cli, "ttl"), *poll = cli_option(cli, "poll");
+    const struct option_value *wait = cli_option(cli, "wait");
     char most[SPAN_TEXT_MAX];
     options->once = !cli_given(cli, "watch");
     if (ttl && (ttl->span.us < SPAN_S(1).us || ttl->span.us > COMPILE_TTL_MAX.us))
@@ -212,6 +216,9 @@ static enum hf_status take_options(struct compiling *compiling)
                          VIEW_ARGS(view_first(ttl->text, 40)));
     if (poll && options->once)
         return error_set(&cli->error, HF_INVALID, "--poll goes with --watch");
+    if (wait && !options->once)
+        return error_set(&cli->error, HF_INVALID, "--wait goes with --once");
+    options->wait = wait ? wait->span : WAIT_DEFAULT;
     if (ttl)
         options->ttl = ttl->span;
     if (poll)

@@ -41,9 +41,11 @@ struct compile_options {
     struct span
         poll;  /* of a watcher, when there is nothing to do; zero: by the kind of store */
     bool once; /* every shard that has entries, once; else until stopped */
-    struct shard_id shard;        /* only this one; text empty: all */
+    struct span wait;      /* with `once`: so long it goes on trying those that others hold */
+    struct shard_id shard; /* only this one; text empty: all */
     bool (*stop)(void *argument); /* asked before each step; may be NULL */
-    /* After each shard, COMPILE_NOTHING too; may be NULL. */
+    /* After each shard, COMPILE_NOTHING too, but one that is still held as it was when it was told;
+     * may be NULL. */
     void (*tell)(void *argument, const struct compile_report *report);
     /* The store cannot be used just now; a watcher goes on. May be NULL. */
     void (*trouble)(void *argument, const struct hf_error *error);
@@ -73,9 +75,16 @@ void compile_shard(struct index *index, const struct compile_options *options,
 enum hf_status compile_pick(struct index *index, const struct compile_options *options,
                             struct shard_id *ret_shard, bool *ret_few, struct hf_error *error);
 
-/* Compiles as the options say. With `once`: OK when every shard that had entries was done or is
- * held by somebody else; else the first reason. A watcher ends OK when it is stopped. The index
- * must have been opened with a client. Writes the manifest at the end, and once a minute. */
+/* Compiles as the options say. The index must have been opened with a client. Writes the manifest
+ * at the end, and once a minute.
+ *
+ * With `once`: OK when every shard that had entries was done, by us or by others, or others hold it
+ * still after `wait`; the totals tell. HELD when it was that one shard that was asked for. Else the
+ * first reason; a store that fails at some shards in a row is asked for no more. A dead worker's lock
+ * can often be proven over at once, but that of an earlier boot of this machine only by having
+ * watched it for as long as it lasts: so who is started again and again should wait that long.
+ *
+ * A watcher ends OK when it is stopped. */
 enum hf_status index_compile(struct index *index, const struct compile_options *options,
                              struct compile_totals *ret_totals, struct hf_error *error);
 

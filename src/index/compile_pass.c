@@ -29,9 +29,13 @@
 
 #define MANIFEST_EVERY SPAN_S(60)
 
+/* So many shards in a row that the store's trouble kept us from are enough, of a single pass. */
+#define FAILURES_MAX 3
+
 struct pace {
     struct mono_time not_before; /* of a watcher: it has no success here until then */
     struct span wait;
+    bool held; /* by somebody else, as was told */
 };
 
 struct run {
@@ -43,9 +47,11 @@ struct run {
     struct manifest noted;
     struct mono_time manifest_at;
     struct compile_totals totals;
-    size_t *order;          /* room for the numbers of all shards */
-    struct hf_error failed; /* why the first shard failed */
-    struct hf_error lost;   /* why the last one was lost */
+    size_t *order;           /* room for the numbers of all shards */
+    struct hf_error failed;  /* why the first shard failed */
+    struct hf_error lost;    /* why the last one was lost, ... */
+    struct hf_error held;    /* ... and held */
+    unsigned shard_failures; /* in a row, by the store's fault */
     bool stopped;
     /* Of a watcher. */
     uint64_t ticket;
@@ -93,6 +99,7 @@ static void add_totals(struct compile_totals *totals, const struct compile_repor
 static void keep_pace(struct run *run, struct pace *pace, const struct compile_report *report)
 {
     bool trouble = report->end == COMPILE_FAILED || report->clear.left > 0;
+    pace->held = report->end == COMPILE_HELD;
     bool others = report->end == COMPILE_HELD || report->end == COMPILE_LOST;
     if (!trouble && !others) {
         *pace = (struct pace){ 0 };
@@ -104,6 +111,12 @@ static void keep_pace(struct run *run, struct pace *pace, const struct compile_r
     pace->not_before = mono_add(env_now(run->index->env), pace->wait);
 }
 
+/* Whether the shard itself is the matter, or the store, which may fail at the next as well. */
+static bool is_of_the_shard(enum hf_status status)
+{
+    return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_INVALID;
+}
+
 static enum compile_end compile_one(struct run *run, size_t number)
 {
     struct index *index = run->index;
@@ -113,16 +126,22 @@ static enum compile_end compile_one(struct run *run, size_t number)
     const struct entry *flat = marks_find_flat(&run->flat, shard, &flat_count);
     compile_shard(index, run->options, shard, flat, flat_count, &report);
     add_totals(&run->totals, &report);
-    if (run->options->tell)
+    bool is_news = report.end != COMPILE_HELD || !run->paces[number].held;
+    if (run->options->tell && is_news)
         run->options->tell(run->options->argument, &report);
     /* Statistics: without memory they are not written. */
     if (report.folds > 0)
         (void)manifest_note(&run->noted, number, report.fold.records, report.fold.bytes);
     keep_pace(run, &run->paces[number], &report);
-    if (report.end == COMPILE_FAILED && run->failed.status == HF_OK)
+    bool failed = report.end == COMPILE_FAILED;
+    run->shard_failures =
+        failed && !is_of_the_shard(report.why.status) ? run->shard_failures + 1 : 0;
+    if (failed && run->failed.status == HF_OK)
         run->failed = report.why;
     if (report.end == COMPILE_LOST)
         run->lost = report.why;
+    if (report.end == COMPILE_HELD)
+        run->held = report.why;
     return report.end;
 }
 
@@ -302,13 +321,21 @@ static bool may_try(struct run *run, size_t number)
     return !mono_before(env_now(run->index->env), run->paces[number].not_before);
 }
 
+/* Whether a single pass has come to its end before all was visited. */
+static bool is_over(struct run *run)
+{
+    return is_stopped(run) || run->shard_failures >= FAILURES_MAX;
+}
+
 /* Visits every marked shard; those that somebody else wrote meanwhile stay marked. */
 static void pass(struct run *run, struct marks *marks)
 {
     size_t count = shuffle(run, marks);
-    for (size_t i = 0; i < count && !is_stopped(run); i++) {
-        if (compile_one(run, run->order[i]) != COMPILE_LOST)
-            marks->of[run->order[i]] = 0;
+    for (size_t i = 0; i < count && !is_over(run); i++) {
+        size_t number = run->order[i];
+        enum compile_end end = compile_one(run, number);
+        if (end != COMPILE_LOST)
+            marks->of[number] = end == COMPILE_HELD ? MARK_HELD : 0;
         write_manifest_in_time(run);
     }
 }
@@ -337,12 +364,12 @@ static bool pass_among_others(struct run *run, struct marks *marks, bool *ret_le
     return worked;
 }
 
-static bool any_marked(const struct marks *marks)
+static size_t count_marked(const struct marks *marks, unsigned char mark)
 {
+    size_t count = 0;
     for (size_t i = 0; i < marks->count; i++)
-        if (marks->of[i])
-            return true;
-    return false;
+        count += (marks->of[i] & mark) != 0;
+    return count;
 }
 
 static enum hf_status list_flat(struct run *run, struct marks *marks, struct hf_error *error)
@@ -364,19 +391,57 @@ static bool mark_wanted(struct run *run, struct marks *marks)
     return true;
 }
 
+static void visit_marked(struct run *run, struct marks *marks)
+{
+    for (unsigned i = 0; i < LOST_TRIES_MAX && count_marked(marks, MARK_WAITING) > 0; i++)
+        if (!is_over(run))
+            pass(run, marks);
+}
+
+static void sleep_until(struct run *run, struct mono_time moment)
+{
+    struct env *env = run->index->env;
+    for (struct mono_time now = env_now(env); mono_before(now, moment) && !is_stopped(run);
+         now = env_now(env))
+        env_sleep_until(env, mono_earlier(moment, mono_add(now, SLEEP_MOST)));
+}
+
+/* Whoever holds a shard does the work, or is dead; and that it is dead may take as long to know as
+ * its lease lasts. */
+static void visit_held(struct run *run, struct marks *marks)
+{
+    struct env *env = run->index->env;
+    const struct mono_time end = mono_add(env_now(env), run->options->wait);
+    size_t held;
+    while ((held = count_marked(marks, MARK_HELD)) > 0 && !is_over(run) &&
+           mono_before(env_now(env), end)) {
+        sleep_until(run, mono_earlier(end, mono_add(env_now(env), run->poll)));
+        if (is_stopped(run))
+            return;
+        for (size_t i = 0; i < marks->count; i++)
+            if (marks->of[i] == MARK_HELD)
+                marks->of[i] = MARK_WAITING;
+        run->totals.shards_held -= held;
+        visit_marked(run, marks);
+    }
+}
+
 static enum hf_status compile_once(struct run *run, struct marks *marks, struct hf_error *error)
 {
     enum hf_status status = list_flat(run, marks, error);
-    if (status == HF_OK && !mark_wanted(run, marks))
+    bool one = status == HF_OK && mark_wanted(run, marks);
+    if (status == HF_OK && !one)
         status = marks_waiting(marks, run->index, error);
     if (status != HF_OK)
         return status;
-    for (unsigned i = 0; i < LOST_TRIES_MAX && any_marked(marks) && !is_stopped(run); i++)
-        pass(run, marks);
+    visit_marked(run, marks);
+    visit_held(run, marks);
     if (is_stopped(run))
         return error_set(error, HF_CANCELLED, "stopped on the way");
-    if (run->failed.status == HF_OK && any_marked(marks))
+    if (run->failed.status == HF_OK && count_marked(marks, MARK_WAITING) > 0)
         run->failed = run->lost;
+    if (run->failed.status == HF_OK && one && count_marked(marks, MARK_HELD) > 0)
+        run->failed = run->held;
     *error = run->failed;
     return run->failed.status;
 }

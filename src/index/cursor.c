@@ -148,6 +148,8 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
         return error_clear(error);
     }
     *error = get.error;
+    if (status == HF_INVALID) /* stores on the network give no range of nothing */
+        return corrupt(cursor, "it is empty", error);
     if (status != HF_OK)
         return blame(cursor, error);
     cursor->exists = true;

@@ -7,6 +7,7 @@
 
 #define MARK_WAITING 1 /* it has a folder in the inbox, or an entry that stands in none */
 #define MARK_THERE   2 /* there is a shard */
+#define MARK_HELD    4 /* somebody else compiles it */
 
 struct marks {
     unsigned char *of; /* by the shard's number */

@@ -146,8 +146,9 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
         schema->field_count < wanted->field_count ? schema->field_count : wanted->field_count;
     if (schema->digits != wanted->digits)
         return error_set(error, HF_INVALID,
-                         "the index has shards of %u digits, which cannot become %u",
-                         schema->digits, wanted->digits);
+                         "the shards of the index have names of %u digit%s, which cannot "
+                         "become %u",
+                         schema->digits, schema->digits == 1 ? "" : "s", wanted->digits);
     if (schema->foreign != wanted->foreign)
         return error_set(error, HF_INVALID,
                          schema->foreign ? "the index takes entries of other programs"

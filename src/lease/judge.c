@@ -47,14 +47,19 @@ static struct span full_ttl(const struct lease_settings *settings, const struct 
     return lease->ttl.us > 0 ? lease->ttl : settings->ttl_max;
 }
 
+struct span lease_watch_span(const struct lease_settings *settings, const struct lease *lease)
+{
+    struct span ttl = full_ttl(settings, lease);
+    struct span whole = SPAN_US(ttl.us + drift_over(settings, ttl).us + settings->margin.us);
+    if (!RULE(WATCH_TO_THE_END))
+        whole.us -= settings->margin.us * 9 / 4; /* the margins of both sides, and a tick */
+    return whole;
+}
+
 static struct mono_time watched_until(const struct lease_settings *settings,
                                       const struct lease *lease)
 {
-    struct span ttl = full_ttl(settings, lease);
-    struct span more = SPAN_US(drift_over(settings, ttl).us + settings->margin.us);
-    if (!RULE(WATCH_TO_THE_END))
-        more.us -= settings->margin.us * 9 / 4; /* the margins of both sides, and a tick */
-    return mono_add(mono_add(lease->seen, ttl), more);
+    return mono_add(lease->seen, lease_watch_span(settings, lease));
 }
 
 /* Whether the lease's end and the evidence are on the same clock. */

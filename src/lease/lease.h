@@ -150,6 +150,9 @@ const char *lease_proof_name(enum lease_proof proof);
 enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
                              const struct evidence *evidence);
 
+/* For how long it must be seen unchanged: longer than its holder could use it. */
+struct span lease_watch_span(const struct lease_settings *settings, const struct lease *lease);
+
 /* When, on our boot-time clock, a proof will be there if nothing changes, and which. */
 struct mono_time lease_provable_at(const struct lease_settings *settings,
                                    const struct lease *lease, const struct evidence *evidence,

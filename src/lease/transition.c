@@ -1,5 +1,5 @@
-/* transition.c: the moves of a lease table. Each looks before it changes anything; the only
- * changes that a refusal leaves behind are that what was over is marked so. */
+/* transition.c: the moves of a lease table. Each looks before it changes anything; all that
+ * a refusal leaves behind is that what was over is marked so, and what had no end has one. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -105,6 +105,26 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
     if (queue_drop_missed(table, evidence->now))
         op->changed = true;
     return HF_OK;
+}
+
+/* Locks of other programs have no clock, and a process that does not live as long as they last
+ * cannot watch them to their end. So whoever asks for the lock of a shard writes down when they
+ * have been watched by the store's clock; once, and counted from now, after they were read. */
+static enum hf_status note_ends(struct lease_table *table, const struct evidence *evidence,
+                                struct table_op *op)
+{
+    enum hf_status status = HF_OK;
+    bool can = table->of_shard && evidence->time_known;
+    for (size_t i = 0; can && status == HF_OK && i < table->lease_count; i++) {
+        struct lease *lease = table->leases[i];
+        if (lease->status != LEASE_ACTIVE || lease->clock.size > 0)
+            continue;
+        struct lease fields = *lease;
+        fields.clock = evidence->clock;
+        fields.expires.us = evidence->latest.us + lease_watch_span(&table->settings, lease).us;
+        status = replace(table, lease, &fields, op);
+    }
+    return status;
 }
 
 /* ---- Granting ------------------------------------------------------------------------ */
@@ -436,6 +456,8 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     enum hf_status status = check_wanted(table, op);
     if (status == HF_OK)
         status = clear_over(table, evidence, op);
+    if (status == HF_OK)
+        status = note_ends(table, evidence, op);
     struct lease *former =
         RULE(REENTRANCE_BY_SESSION) ? NULL : find_of_holder(table, op->wanted);
     if (status == HF_OK && former)

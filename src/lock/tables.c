@@ -160,7 +160,9 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
     struct table_space *space = context;
     struct lease_table *table = body;
     uint64_t epoch;
-    table->settings = lease_settings_stricter(&table->settings, &space->settings);
+    bool of_another = table->adopted && space->of_shards; /* which knows of no settings */
+    table->settings = of_another ? space->settings
+                                 : lease_settings_stricter(&table->settings, &space->settings);
     if (is_whole(table))
         return HF_OK;
     enum hf_status status =
@@ -213,30 +215,8 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
     return status;
 }
 
-/* Programs that know of no tokens delete the lock of a shard to give it back, and with it how far
- * tokens had come. If the shard has been written, that is what happened: the new lock is one of
- * theirs, which gets tokens of a new epoch, above those of the shard. */
-static enum hf_status note_deletion(struct table_space *space, struct view lock,
-                                    struct lease_table *table, struct mono_time deadline,
-                                    struct hf_error *error)
-{
-    char shard[KEY_BYTES_MAX + 1];
-    struct view name = lock;
-    if (!space->of_shards || !cut_end(&name, VIEW(LAYOUT_SHARD_LOCK)))
-        return HF_OK;
-    snprintf(shard, sizeof shard, "%.*s" LAYOUT_SHARD, VIEW_ARGS(name));
-    struct list_call list = { .prefix = view_of(shard), .max = 1, .deadline = deadline };
-    enum hf_status status = store_list(space->store, &list);
-    if (status == HF_OK)
-        table->adopted = list.count > 0;
-    else
-        *error = list.error;
-    list_release(&list);
-    return status;
-}
-
-/* Where stubs may be purged, or others delete tables, a table is born in two writes: a put if
- * absent that was given up on must not bring back, much later, a table with old tokens. */
+/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up
+ * on must not bring back, much later, a table with old tokens. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
                             void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
@@ -249,12 +229,9 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     if (!RULE(EPOCH_AFTER_THE_STUB))
         status = prepare(space, table, deadline, error);
     uint64_t early = table->next_token;
-    bool may_vanish = space->of_shards || space->store->traits.delete_conditional;
-    if (status == HF_OK && may_vanish && RULE(BORN_IN_TWO_WRITES))
+    if (status == HF_OK && space->store->traits.delete_conditional && RULE(BORN_IN_TWO_WRITES))
         status = write_stub(space, key, table, deadline, ret_etag, error);
     table->next_token = early;
-    if (status == HF_OK)
-        status = note_deletion(space, key, table, deadline, error);
     if (status == HF_OK)
         status = prepare(space, table, deadline, error);
     if (status != HF_OK) {
