@@ -3,30 +3,24 @@
 
 #include <stdio.h>
 
-static bool is_name_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
-
-/* One segment of a key that is a name, not starting with a dot. */
-static bool is_name(struct view text, size_t bytes_max)
+bool layout_name_valid(struct view text, size_t bytes_max)
 {
     if (text.size == 0 || text.size > bytes_max || text.data[0] == '.')
         return false;
     for (size_t i = 0; i < text.size; i++)
-        if (!is_name_byte(text.data[i]))
+        if (!layout_is_name_byte(text.data[i]))
             return false;
     return true;
 }
 
 bool layout_partition_valid(struct view partition)
 {
-    return is_name(partition, PARTITION_BYTES_MAX);
+    return layout_name_valid(partition, PARTITION_BYTES_MAX);
 }
 
 bool layout_index_valid(struct view name)
 {
-    return is_name(name, INDEX_NAME_MAX);
+    return layout_name_valid(name, INDEX_NAME_MAX);
 }
 
 bool layout_shard_valid(struct view shard)

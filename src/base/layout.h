@@ -54,7 +54,16 @@
 #define LAYOUT_PAUSE             "pause"
 #define LAYOUT_DATA_FOLDER       "data/"
 
-/* A partition's name: one segment of a-z 0-9 . _ -, not starting with a dot. */
+/* What names are made of. */
+static inline bool layout_is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+/* Whether it is a name that is one segment of a key: not empty, and not starting with a dot. */
+bool layout_name_valid(struct view text, size_t bytes_max);
+
+/* A partition's name is such a segment. */
 #define PARTITION_BYTES_MAX 64
 bool layout_partition_valid(struct view partition);
 

@@ -27,25 +27,10 @@
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-static bool is_name_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
-
-static bool is_name(struct view text, size_t bytes_max)
-{
-    if (text.size == 0 || text.size > bytes_max || text.data[0] == '.')
-        return false;
-    for (size_t i = 0; i < text.size; i++)
-        if (!is_name_byte(text.data[i]))
-            return false;
-    return true;
-}
-
 static enum hf_status check_name(const char *what, struct view text, size_t bytes_max,
                                  struct hf_error *error)
 {
-    if (is_name(text, bytes_max))
+    if (layout_name_valid(text, bytes_max))
         return HF_OK;
     return error_set(error, HF_INVALID,
                      "the name of a %s has 1 to %zu of a-z 0-9 . _ - and starts with no dot",
@@ -117,7 +102,7 @@ static enum hf_status take_entry(struct listing *listing, const struct list_entr
                                  struct hf_error *error)
 {
     struct view name = view_from(entry->key, listing->prefix.size);
-    if (entry->is_prefix || !is_name(name, FINGERPRINT_MAX))
+    if (entry->is_prefix || !layout_name_valid(name, FINGERPRINT_MAX))
         return HF_OK;
     struct view kept = arena_copy(listing->arena, name);
     if (!kept.data || !make_room(listing))

@@ -12,11 +12,6 @@
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-static bool is_name_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
-
 static enum hf_status suggest_lower_case(struct view name, struct hf_error *error)
 {
     char lower[NAME_BYTES_MAX + 1];
@@ -43,7 +38,7 @@ enum hf_status name_check(struct view name, struct hf_error *error)
             return error_set(error, HF_INVALID,
                              "'%.*s': names that start with a dot are reserved",
                              VIEW_ARGS(name));
-        if (c != '/' && !is_name_byte(c) && !(c >= 'A' && c <= 'Z'))
+        if (c != '/' && !layout_is_name_byte(c) && !(c >= 'A' && c <= 'Z'))
             return error_set(error, HF_INVALID,
                              "a name is made of a-z 0-9 . _ - and slashes between them");
     }

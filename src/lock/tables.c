@@ -242,27 +242,15 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     return HF_OK;
 }
 
-const struct doc_type table_doc_type = {
-    .bytes_max = TABLE_BYTES_READ_MAX,
-    .decode = decode,
-    .is_whole = is_whole,
-    .prepare = prepare,
-    .birth = birth,
-    .encode = encode,
-    .written = written,
-    .free = release,
-};
-
-const struct doc_type shard_doc_type = {
-    .bytes_max = TABLE_BYTES_READ_MAX,
-    .decode = decode_of_shard,
-    .is_whole = is_whole,
-    .prepare = prepare,
-    .birth = birth,
-    .encode = encode,
-    .written = written,
-    .free = release,
-};
+/* They differ in how they are read only. */
+#define TABLE_TYPE(how)                                                           \
+    {                                                                             \
+        .bytes_max = TABLE_BYTES_READ_MAX, .decode = (how), .is_whole = is_whole, \
+        .prepare = prepare, .birth = birth, .encode = encode, .written = written, \
+        .free = release,                                                          \
+    }
+const struct doc_type table_doc_type = TABLE_TYPE(decode);
+const struct doc_type shard_doc_type = TABLE_TYPE(decode_of_shard);
 
 /* ---- Damaged ------------------------------------------------------------------------- */
 
