@@ -29,6 +29,10 @@ static void tell(void *argument, const struct compile_report *report)
     const struct indexer *indexer = argument;
     if (report->end == COMPILE_NOTHING)
         return;
+    /* Its lease may end early: some are shorter than what is in doubt about the store's clock. */
+    if (report->why.status == HF_FENCED && indexer->alone)
+        world_fail(indexer->work->run->world, "shard %s is fenced by nobody: %s",
+                   report->shard.text, report->why.why);
     INDEXER_TRACE(indexer,
                   "node %u: compiles shard %s with token %" PRIu64 ": %s, %" PRIu64
                   " entries, %" PRIu64 " folds, %" PRIu64 " aside, %" PRIu64 " left%s%s",
@@ -38,10 +42,10 @@ static void tell(void *argument, const struct compile_report *report)
                   report->why.status == HF_OK ? "" : hf_status_name(report->why.status));
 }
 
-static void compile_one(struct indexer *indexer)
+/* The shard of this key. */
+static void compile_one(struct indexer *indexer, size_t key)
 {
     struct compile_options options = indexer_options(indexer);
-    size_t key = (size_t)indexer_below(indexer, indexer->work->plan.keys);
     struct shard_id shard = shard_of_key(index_plan_key(key), SIM_INDEX_DIGITS);
     struct entry_list flat;
     struct compile_report report;
@@ -185,8 +189,6 @@ void indexer_check_all(struct indexer *indexer)
     count(indexer);
 }
 
-/* ---- What a node does ------------------------------------------------------------------ */
-
 static void read_somehow(struct indexer *indexer)
 {
     uint64_t what = indexer_below(indexer, 8);
@@ -208,6 +210,39 @@ static void read_in_pieces(struct indexer *indexer)
             walk(indexer, WALK_PREFIX);
 }
 
+/* ---- Another program ------------------------------------------------------------------- */
+
+static void put_foreign(struct indexer *indexer)
+{
+    size_t key, place;
+    if (!indexer->work->plan.foreign || !indexer_draw_foreign(indexer, &key, &place))
+        return;
+    bool back = indexer->work->plan.goes_back && indexer_one_in(indexer, 3);
+    indexer_put_foreign(indexer, key, place, back ? FOREIGN_ANY_TIME : FOREIGN_LATER);
+}
+
+/* What it wrote is folded and cleared away, and it writes something older in its place; or this
+ * node is one that reads meanwhile. */
+static void go_back(struct indexer *indexer)
+{
+    size_t key, place;
+    if (indexer_one_in(indexer, 2) || !indexer_draw_foreign(indexer, &key, &place)) {
+        for (int i = 0; i < READS; i++)
+            walk(indexer, WALK_SOME);
+        return;
+    }
+    indexer_put_foreign(indexer, key, place, FOREIGN_LATER);
+    compile_one(indexer, key);
+    indexer_put_foreign(indexer, key, place, FOREIGN_ANY_TIME);
+}
+
+/* ---- What a node does ------------------------------------------------------------------ */
+
+static size_t draw_key(const struct indexer *indexer)
+{
+    return (size_t)indexer_below(indexer, indexer->work->plan.keys);
+}
+
 static void do_one_thing(struct indexer *indexer)
 {
     uint64_t what = indexer_below(indexer, 24);
@@ -217,12 +252,14 @@ static void do_one_thing(struct indexer *indexer)
         read_in_pieces(indexer);
     else if (indexer->work->plan.locks_vanish && indexer_one_in(indexer, 8))
         indexer_delete_lock(indexer);
+    else if (indexer->work->plan.goes_back && indexer_one_in(indexer, 2))
+        go_back(indexer);
     else if (what < 8)
         indexer_put(indexer);
     else if (what < 12)
-        indexer_put_foreign(indexer);
+        put_foreign(indexer);
     else if (what < 17)
-        compile_one(indexer);
+        compile_one(indexer, draw_key(indexer));
     else if (what < 18)
         compile_some(indexer);
     else if (what < 19)

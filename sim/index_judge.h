@@ -19,8 +19,8 @@ struct judged_hold {
     uint64_t since; /* that change of the store */
 };
 
-/* It is kept since the first of what it is kept by: names that hold it, of which another program may
- * write each over, and the shard, which has it for good. */
+/* It is kept since the first of what it is kept by: names that hold it, of which another program
+ * may write each over, and the shard, which has it for good. */
 struct judged_record {
     struct judged_key *key;
     struct view bytes;

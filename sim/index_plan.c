@@ -8,6 +8,9 @@
 #define PAUSE_MAX            SPAN_S(20)
 #define DOWN_MAX             SPAN_S(20)
 
+/* Where all depends on what others do between two requests of one who reads. */
+#define SLOW_CHANCE 60000
+
 /* Three of these are of one shard. */
 #define FAT_KEYS 4
 
@@ -57,7 +60,12 @@ struct index_plan index_plan_draw(const struct world *world)
         plan.batch = 1;
     plan.moments = moments[prng_below(&prng, 4)];
     plan.calendar = calendars[prng_below(&prng, 4)];
-    plan.goes_back = prng_below(&prng, 2) == 0;
+    plan.goes_back = plan.foreign && !plan.fat && prng_below(&prng, 6) == 0;
+    if (plan.goes_back) { /* what it writes is the latest of all, then */
+        plan.keys = 1;
+        plan.moments = 2;
+        plan.calendar = 1000;
+    }
     return plan;
 }
 
@@ -71,5 +79,7 @@ void index_tune(struct run *run, struct plans *plans)
     plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;
     plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
     plans->chaos.pause_max = PAUSE_MAX;
+    if (plan.goes_back)
+        plans->net.plan.slow_chance = SLOW_CHANCE;
     plans->chaos.down_max = DOWN_MAX;
 }

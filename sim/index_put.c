@@ -243,8 +243,7 @@ void indexer_delete_lock(struct indexer *indexer)
                   node_number(indexer->node), shard.text, hf_status_name(call.error.status));
 }
 
-/* One of the names that are this node's; false: none of those that were drawn is. */
-static bool draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t *ret_place)
+bool indexer_draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t *ret_place)
 {
     unsigned nodes = indexer->work->run->options->nodes;
     size_t names = indexer->work->plan.keys * FOREIGN_PLACES;
@@ -280,17 +279,17 @@ static void spoil(const struct indexer *indexer, struct buffer *entry)
     buffer_append(entry, view_of(spoilt[which]));
 }
 
-/* Later than all before of this key; or of any time before. */
-static unsigned draw_foreign_second(struct indexer *indexer, size_t key)
+static unsigned draw_second(struct indexer *indexer, size_t key, enum foreign_time time)
 {
     unsigned *clock = &indexer->work->foreign_clock[key];
-    if (indexer->work->plan.goes_back && *clock > 0 && indexer_one_in(indexer, 3))
+    if (time == FOREIGN_ANY_TIME && *clock > 0)
         return (unsigned)indexer_below(indexer, *clock);
     return ++*clock;
 }
 
 /* One record or two, ended in one way or another. */
-static void write_foreign(struct indexer *indexer, size_t key, struct buffer *entry)
+static void write_foreign(struct indexer *indexer, size_t key, enum foreign_time time,
+                          struct buffer *entry)
 {
     static const char *const ends[] = { "\n", "\x1e", "\x1e\n", "" };
     struct arena arena = ARENA_INIT;
@@ -301,7 +300,7 @@ static void write_foreign(struct indexer *indexer, size_t key, struct buffer *en
         fields = INDEX_FIELDS_LAST + 1;
     size_t count = indexer_one_in(indexer, 5) ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
-        unsigned s = draw_foreign_second(indexer, key);
+        unsigned s = draw_second(indexer, key, time);
         size_t end = i + 1 < count ? 0 : (size_t)indexer_below(indexer, 4);
         buffer_append(entry, make_record(indexer, key, WORLD_EPOCH_US + s * SECOND_US,
                                          draw_fields(indexer, fields), &arena));
@@ -313,15 +312,13 @@ static void write_foreign(struct indexer *indexer, size_t key, struct buffer *en
 }
 
 /* It knows nothing of conditions; when there is no answer it writes again. */
-void indexer_put_foreign(struct indexer *indexer)
+void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
+                         enum foreign_time time)
 {
-    size_t key, place;
     char name[KEY_BYTES_MAX + 1];
     struct buffer entry = BUFFER_INIT(ENTRY_ROOM);
-    if (!indexer->work->plan.foreign || !draw_foreign(indexer, &key, &place))
-        return;
     foreign_name(indexer, key, place, name);
-    write_foreign(indexer, key, &entry);
+    write_foreign(indexer, key, time, &entry);
     check(!entry.failed);
     enum hf_status status = HF_UNSURE;
     uint64_t tries = 1 + indexer_below(indexer, FOREIGN_TRIES);

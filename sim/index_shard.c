@@ -93,6 +93,7 @@ static void shard_written(struct judge_index *judge, struct judged_shard *shard,
                           struct view body)
 {
     bool has[JUDGED_KEYS_MAX] = { false };
+    bool taken = view_equal(judge->options.taken, view_of(shard->id));
     struct shard_line line;
     struct view rest = body;
     struct view text = view_cut(&rest, '\n');
@@ -100,6 +101,9 @@ static void shard_written(struct judge_index *judge, struct judged_shard *shard,
         world_fail(index_world(judge), "shard %s is none", shard->id);
         return;
     }
+    if (taken && world_now_us(index_world(judge)) < judge->options.taken_until_us)
+        world_fail(index_world(judge), "shard %s is written while another program has its lock",
+                   shard->id);
     uint64_t count = judge_records(judge, shard, rest, has);
     if (count != line.records)
         world_fail(index_world(judge), "shard %s has %" PRIu64 " records and says %" PRIu64,

@@ -24,7 +24,7 @@ struct index_plan {
     bool apart;
     bool foreign;      /* another program writes entries, too */
     bool malformed;    /* some of which cannot be read */
-    bool goes_back;    /* and some of which are older than what they are written over */
+    bool goes_back;    /* some are older than those before, and many read meanwhile */
     bool extends;      /* the schema gets a further field */
     bool all_compile;  /* in the calm, at once */
     bool both_hands;   /* nodes do two things at a time */
@@ -58,6 +58,7 @@ struct indexer {
     struct store *store;
     struct hf_client *client;
     struct index *index; /* NULL: could not be opened yet */
+    bool alone;          /* all others rest, and nothing goes wrong any more */
 };
 
 static inline uint64_t indexer_below(const struct indexer *indexer, uint64_t bound)
@@ -91,7 +92,15 @@ struct view index_plan_key(size_t number);
 bool indexer_open(struct indexer *indexer, size_t fields);
 
 void indexer_put(struct indexer *indexer);
-void indexer_put_foreign(struct indexer *indexer);
+
+/* One of the names that are this node's as another program; false: there is none. */
+bool indexer_draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t *ret_place);
+
+/* The other program writes there: what is later than all before of the key, or of any time. */
+enum foreign_time { FOREIGN_LATER, FOREIGN_ANY_TIME };
+void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
+                         enum foreign_time time);
+
 void indexer_put_straight(struct indexer *indexer);
 void indexer_extend(struct indexer *indexer);
 void indexer_delete_lock(struct indexer *indexer);

@@ -351,6 +351,7 @@ struct judge_index *judge_index_new(struct run *run, const struct judge_index_op
     judge->run = run;
     judge->options = *options;
     judge->arena = ARENA_INIT;
+    judge->options.taken = judged_keep_bytes(judge, options->taken);
     judge->records = judge->objects = judge->versions = MAP_INIT;
     snprintf(judge->folder, sizeof judge->folder, "indexes/%s/", options->index);
     judge->watch = (struct bucket_watch){ .changed = changed, .argument = judge };

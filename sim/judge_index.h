@@ -18,6 +18,7 @@
  *   what locks are worth
  *   - two nodes believe at once to hold the lock of a shard, one is granted while another believes,
  *     or is ended by another node than the one that believes (belief.h); tokens of a lock fall;
+ *   - a shard is written while another program may believe to hold its lock;
  *
  *   what nodes are told
  *   - a put is told as done, and its records are not there;
@@ -26,8 +27,8 @@
  *     is too low for when it began, or too high for when it ended;
  *   - a reader is told that something is damaged;
  *
- *   and in the end, when all was compiled: an entry is left, or a marker on a store that deletes by
- *   ETag; a shard has not the latest of all that is kept. */
+ *   and in the end: the only one who compiles is fenced; when all was compiled, an entry is left,
+ *   or a marker on a store that deletes by ETag; a shard has not the latest of all that is kept. */
 #ifndef SIM_JUDGE_INDEX_H
 #define SIM_JUDGE_INDEX_H
 
@@ -45,6 +46,8 @@ struct judge_index_options {
     unsigned digits;         /* of its shards */
     bool delete_conditional; /* of the store */
     bool locks_vanish;       /* somebody deletes them: then locks are worth nothing */
+    struct view taken;       /* the shard whose lock another program holds; empty: none ... */
+    int64_t taken_until_us;  /* ... and until when, in true time, it may believe to */
 };
 
 struct judge_index *judge_index_new(struct run *run, const struct judge_index_options *options);

@@ -14,6 +14,7 @@
 /* SHA-256 of "a" begins with c, of "b" with 3. */
 #define OLD    "a" US "2026-01-01T00:00:00Z" US "1"
 #define NEW    "a" US "2026-01-01T02:00:00+01:00" US "2"
+#define MIDDLE "a" US "2026-01-01T00:30:00Z" US "6"
 #define TIE    "a" US "2026-01-01T01:00:00Z" US "3"
 #define WIDE   "a" US "2026-01-01T00:00:01Z" US "4" US "more"
 #define OTHER  "b" US "2026-01-01T00:00:00Z" US "5"
@@ -52,12 +53,14 @@ static void put_schema(struct history *history, const char *fields)
 
 static void history_begin(struct history *history)
 {
-    static const char *const records[] = { OLD, NEW, TIE, WIDE, OTHER };
+    static const char *const records[] = { OLD, NEW, TIE, WIDE, OTHER, MIDDLE };
     struct world_options world_options = WORLD_OPTIONS;
     struct net_options net_options = NET_OPTIONS;
     struct judge_index_options options = { .index = "things",
                                            .digits = 1,
-                                           .delete_conditional = true };
+                                           .delete_conditional = true,
+                                           .taken = VIEW("3"),
+                                           .taken_until_us = 1 };
     *history = (struct history){ 0 };
     history->run.world = world_new(&world_options);
     history->run.net = net_new(history->run.world, &net_options);
@@ -163,6 +166,52 @@ static void an_older_one_written_over_it(struct history *history)
     put_shard(history, 1, OLD "\n");
     take(history, THEIRS);
     judge_index_end(history->judge);
+}
+
+/* What came elsewhere after the reader had begun does not make up for what was lost here. */
+static void three_written_over_each_other(struct history *history)
+{
+    put(history, THEIRS, MIDDLE);
+    uint64_t began = judge_index_now(history->judge);
+    put(history, THEIRS, NEW);
+    put(history, OURS, OLD "\n");
+    put(history, LATER, TIE "\n");
+    put(history, THEIRS, "no record\n");
+    get(history, began, HF_NOT_FOUND, "");
+    get(history, judge_index_now(history->judge), HF_OK, TIE);
+}
+
+static void folded_and_then_written_over(struct history *history)
+{
+    put(history, THEIRS, NEW);
+    uint64_t began = judge_index_now(history->judge);
+    put_shard(history, 1, NEW "\n");
+    put(history, THEIRS, OLD);
+    get(history, began, HF_OK, OLD);
+}
+
+static void folded_and_then_spoilt(struct history *history)
+{
+    put(history, THEIRS, NEW);
+    uint64_t began = judge_index_now(history->judge);
+    put_shard(history, 1, NEW "\n");
+    take(history, THEIRS);
+    put(history, THEIRS, "no record\n");
+    get(history, began, HF_NOT_FOUND, "");
+}
+
+static void held_by_another_name_as_well(struct history *history)
+{
+    put(history, THEIRS, NEW);
+    put(history, FOLDER "a.usv", NEW);
+    uint64_t began = judge_index_now(history->judge);
+    put(history, THEIRS, "no record\n");
+    get(history, began, HF_OK, OLD);
+}
+
+static void a_shard_whose_lock_is_anothers(struct history *history)
+{
+    put(history, FOLDER "shards/3.usv", "{\"line\":\"00000029\",\"size\":0}\n");
 }
 
 static void a_schema_that_grows(struct history *history)
@@ -388,7 +437,8 @@ static void good_stories_pass(void **state)
 {
     (void)state;
     TELL({ a_good_story, NULL }, { an_older_one_written_over_it, NULL },
-         { a_schema_that_grows, NULL }, { not_found_and_put_since, NULL });
+         { three_written_over_each_other, NULL }, { a_schema_that_grows, NULL },
+         { not_found_and_put_since, NULL });
 }
 
 static void nothing_is_cleared_too_soon(void **state)
@@ -418,6 +468,7 @@ static void shards_only_grow(void **state)
          { a_shard_with_a_strange_record, "has a record that nobody has put" },
          { a_shard_with_anothers_record, "has a record of b" },
          { a_shard_cut_off, "shard c is none" }, { a_shard_deleted, "shard c is deleted" },
+         { a_shard_whose_lock_is_anothers, "is written while another program has its lock" },
          { a_lock_that_starts_anew, "the tokens of the lock of shard c fall" },
          { a_schema_that_shrinks, "the schema has 2 fields, and had 3" });
 }
@@ -429,6 +480,9 @@ static void answers_are_true(void **state)
          { told_as_folded, "is told as folded, and is not in its shard" },
          { not_found_and_there, "is told that there is no a, and there is" },
          { an_older_one_is_read, "older than one of before it began" },
+         { folded_and_then_written_over, "older than one of before it began" },
+         { folded_and_then_spoilt, "is told that there is no a, and there is" },
+         { held_by_another_name_as_well, "older than one of before it began" },
          { damage_is_told, "a reader of one key is told CORRUPT" },
          { a_walk_that_misses_one, "a walk does not show a" },
          { a_walk_that_goes_back, "a walk shows b behind a" },

@@ -17,66 +17,14 @@ import argparse
 import collections
 import gzip
 import json
-import os
 import sys
 
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import bucket
+from bucket import UNIT, crc32c, winners
+
 DEFAULT = "default"
-UNIT = b"\x1f"
-
-
-# ---- The bucket ---------------------------------------------------------------------------------
-
-
-def crc32c_table():
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC32C = crc32c_table()
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-class Bucket:
-    """Objects as files of a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def get(self, key):
-        """The bytes of an object, or None."""
-        try:
-            with open(os.path.join(self.folder, key), "rb") as source:
-                return source.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def keys(self, prefix):
-        """All keys below a folder."""
-        found = []
-        for folder, _, names in os.walk(os.path.join(self.folder, prefix)):
-            found += [os.path.relpath(os.path.join(folder, name), self.folder) for name in names]
-        return sorted(found)
-
-    def catalogs(self, partition):
-        """A partition's catalog and those of its children, which a split has made."""
-        path = "metadata/" if partition == DEFAULT else f"metadata/{partition}/"
-        text = self.get(path + "catalog.json")
-        if text is None:
-            raise SystemExit(f"audit: there is no {path}catalog.json")
-        catalog = json.loads(text)
-        yield catalog
-        for child in catalog.get("children", []):
-            yield from self.catalogs(child)
 
 
 # ---- Records ------------------------------------------------------------------------------------
@@ -95,19 +43,11 @@ class Fields:
     def __init__(self, key, time):
         self.key, self.time = key - 1, time - 1
 
-    def of(self, record):
-        fields = record.split(UNIT)
-        return fields[self.key], (int(fields[self.time]), record)
+    def key_of(self, record):
+        return record.split(UNIT)[self.key]
 
-
-def winners(rows, fields):
-    """The record of each key that must be there."""
-    best = {}
-    for record in rows:
-        key, rank = fields.of(record)
-        if key not in best or rank > best[key]:
-            best[key] = rank
-    return {key: rank[1] for key, rank in best.items()}
+    def rank(self, record):
+        return int(record.split(UNIT)[self.time]), record
 
 
 # ---- What workers wrote -------------------------------------------------------------------------
@@ -152,30 +92,34 @@ def judge_events(logs):
 # ---- The audit ----------------------------------------------------------------------------------
 
 
-class Audit:
-    """Figures, and what is wrong."""
-
-    def __init__(self, bucket, partition, fields):
-        self.bucket, self.fields = bucket, fields
-        self.figures, self.wrong = {}, []
-        self.catalogs = list(bucket.catalogs(partition))
+class Audit(bucket.Audit):
+    def __init__(self, store, partition, fields):
+        super().__init__()
+        self.store, self.fields = store, fields
+        self.objects = store.objects("")
+        self.catalogs = list(self.read_catalogs(partition))
         self.live = [chunk for catalog in self.catalogs for chunk in catalog["chunks"]]
 
-    def expect(self, holds, sentence):
-        if not holds:
-            self.wrong.append(sentence)
+    def get(self, key):
+        """The bytes of an object, or None."""
+        return self.store.read(self.objects[key]) if key in self.objects else None
 
-    def none(self, found, what):
-        """A figure that must be 0; what was found is told, the first few."""
-        self.figures[what] = len(found)
-        shown = ", ".join(str(one) for one in list(found)[:3])
-        self.expect(not found, f"{what}: {len(found)} ({shown})")
+    def read_catalogs(self, partition):
+        """A partition's catalog and those of its children, which a split has made."""
+        path = "metadata/" if partition == DEFAULT else f"metadata/{partition}/"
+        text = self.get(path + "catalog.json")
+        if text is None:
+            raise SystemExit(f"audit: there is no {path}catalog.json")
+        catalog = json.loads(text)
+        yield catalog
+        for child in catalog.get("children", []):
+            yield from self.read_catalogs(child)
 
     def read_chunks(self):
         """All records that are data now; every chunk must be what its catalog says."""
         rows, missing, damaged = [], [], []
         for chunk in self.live:
-            data = self.bucket.get(chunk["key"])
+            data = self.get(chunk["key"])
             if data is None:
                 missing.append(chunk["key"])
                 continue
@@ -192,9 +136,7 @@ class Audit:
     def judge_rows(self, put, found):
         """Nothing lost, nothing made up, nothing doubled, and everywhere the right winner."""
         wanted, have = winners(put, self.fields), winners(found, self.fields)
-        self.none(sorted(set(wanted) - set(have)), "keys lost")
-        self.none([key for key, row in wanted.items() if have.get(key, row) != row],
-                  "keys with a wrong winner")
+        self.judge_winners(wanted, have)
         self.none(set(found) - set(put), "rows made up")
         before, after = collections.Counter(put), collections.Counter(found)
         self.none([row for row, count in after.items() if count > before[row] > 0], "rows doubled")
@@ -217,7 +159,7 @@ class Audit:
         every = [key for keys in states.values() for key in keys]
         self.none([key for key, count in collections.Counter(every).items() if count > 1],
                   "names that stand twice")
-        objects = [key for folder in partition_folders for key in self.bucket.keys(folder)]
+        objects = [key for key in self.objects if key.startswith(partition_folders)]
         self.none(sorted(set(objects) - set(every)), "orphans")
         self.figures["chunks"] = len(self.live)
         for state in ("tombstone", "deleting"):
@@ -234,8 +176,8 @@ class Audit:
 
 def audit(folder, rows, partition=DEFAULT, events=(), settled=False, fields=Fields(1, 3)):
     """All of it; returns an Audit with `figures` and `wrong`."""
-    result = Audit(Bucket(folder), partition, fields)
-    folders = [f"data/{catalog['partition']}" for catalog in result.catalogs]
+    result = Audit(bucket.Folder(folder), partition, fields)
+    folders = tuple(f"data/{catalog['partition']}/" for catalog in result.catalogs)
     result.judge_rows(rows, result.read_chunks())
     result.judge_names(folders, settled)
     if events:
@@ -259,15 +201,7 @@ def main():
         rows = records(source.read())
     result = audit(options.folder, rows, options.partition, options.events, options.settled,
                    Fields(options.key, options.time))
-    if options.json:
-        print(json.dumps({"figures": result.figures, "wrong": result.wrong}))
-    else:
-        for name, figure in result.figures.items():
-            print(f"  {name:<28} {figure:>12,}")
-        for sentence in result.wrong:
-            print(f"  WRONG: {sentence}")
-        print("  all is well" if not result.wrong else "  NOT well")
-    sys.exit(1 if result.wrong else 0)
+    sys.exit(result.tell(options.json))
 
 
 if __name__ == "__main__":

@@ -18,83 +18,17 @@ import datetime
 import fractions
 import hashlib
 import json
-import os
 import re
-import sqlite3
 import sys
 
-UNIT = b"\x1f"
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import bucket
+from bucket import UNIT, crc32c, open_store, winners
+
 ESCAPE = b"\x1b"
 OURS = re.compile(r"inbox/([0-9a-f]{1,4})/(.*)~(\d{8}T\d{6}(?:\.\d+)?)-([0-9a-f]{32})\.usv\Z", re.S)
 FOLDERS = ("inbox/", "shards/", "aside/")
-
-
-# ---- Stores -------------------------------------------------------------------------------------
-
-
-class Folder:
-    """A dir: store. Names are those of its files; % and two digits is a byte, %- nothing, %+/ a cut
-    within a name, and % at the end marks a file beside a folder of its name."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    @staticmethod
-    def key_of(path):
-        path = path.replace("%+/", "").replace("%-", "").removesuffix("%")
-        return re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]),
-                      path.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-
-    def objects(self, prefix):
-        """Keys below a folder, and a way to each."""
-        found = {}
-        for folder, _, names in os.walk(os.path.join(self.folder, prefix)):
-            for name in names:
-                path = os.path.join(folder, name)
-                found[self.key_of(os.path.relpath(path, self.folder))] = path
-        return found
-
-    def read(self, way):
-        try:
-            with open(way, "rb") as source:
-                return source.read()
-        except FileNotFoundError:
-            return None
-
-    def size(self, way):
-        return os.stat(way).st_size
-
-
-class Database:
-    """An sqlite: store: a row an object, whose bytes are in the row or in a file beside it."""
-
-    def __init__(self, path):
-        self.path = path
-        self.base = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)
-
-    def objects(self, prefix):
-        rows = self.base.execute("SELECT key, id, size FROM objects WHERE key >= ? AND key < ?",
-                                 (prefix.encode(), prefix.encode() + b"\xff"))
-        return {key.decode("utf-8", "surrogateescape"): (number, size) for key, number, size in rows}
-
-    def read(self, way):
-        row = self.base.execute("SELECT file, body FROM objects WHERE id = ?", way[:1]).fetchone()
-        if row is None:
-            return None
-        if row[0] is None:
-            return row[1] or b""
-        with open(os.path.join(self.path + ".objects", row[0]), "rb") as source:
-            return source.read()
-
-    def size(self, way):
-        return way[1]
-
-
-def open_store(url):
-    kind, _, path = url.partition(":")
-    if kind not in ("dir", "sqlite"):
-        raise SystemExit(f"index_audit: {url} is neither dir: nor sqlite:")
-    return Folder(path) if kind == "dir" else Database(path)
 
 
 # ---- Records ------------------------------------------------------------------------------------
@@ -139,41 +73,12 @@ class Fields:
         return seconds_of(value_of(record.split(UNIT)[self.time]).decode()), record
 
 
-def winners(rows, fields):
-    """The record of each key that must be there."""
-    best = {}
-    for record in rows:
-        key, rank = fields.key_of(record), fields.rank(record)
-        if key not in best or rank > best[key]:
-            best[key] = rank
-    return {key: rank[1] for key, rank in best.items()}
-
-
 def read_rows(path):
     with open(path, "rb") as source:
         return [line for line in source.read().split(b"\n") if line]
 
 
 # ---- Shards -------------------------------------------------------------------------------------
-
-
-def crc32c_table():
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC32C = crc32c_table()
-
-
-def crc32c(data):
-    crc, table = 0xFFFFFFFF, CRC32C
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 class Damaged(Exception):
@@ -239,12 +144,10 @@ def judge_writes(writes):
     return versions, fallen
 
 
-class Audit:
-    """Figures, and what is wrong."""
-
+class Audit(bucket.Audit):
     def __init__(self, store, name):
+        super().__init__()
         self.store, self.prefix = store, f"indexes/{name}/"
-        self.figures, self.wrong = {}, []
         found = store.objects(self.prefix)
         self.objects = {key.removeprefix(self.prefix): way for key, way in found.items()}
         self.schema = json.loads(self.read("index.json"))
@@ -253,13 +156,6 @@ class Audit:
 
     def read(self, name):
         return self.store.read(self.objects[name])
-
-    def none(self, found, what):
-        """A figure that must be 0; what was found is told, the first few."""
-        self.figures[what] = len(found)
-        if found:
-            shown = ", ".join(str(one) for one in list(found)[:3])
-            self.wrong.append(f"{what}: {len(found)} ({shown})")
 
     def below(self, folder, ending):
         return sorted(name for name in self.objects
@@ -290,9 +186,7 @@ class Audit:
     def judge_records(self, rows, have):
         """Nothing lost, nothing made up, and everywhere the right winner."""
         wanted = winners(rows, self.fields)
-        self.none(sorted(set(wanted) - set(have)), "keys lost")
-        self.none([key for key, row in wanted.items() if have.get(key, row) != row],
-                  "keys with a wrong winner")
+        self.judge_winners(wanted, have)
         self.none(set(have.values()) - set(rows), "records made up")
         self.figures.update({"records in": len(rows), "keys": len(wanted)})
 
@@ -371,15 +265,7 @@ def main():
     options = parser.parse_args()
     result = audit(open_store(options.store), options.name, read_rows(options.rows), options.aside,
                    read_writes(options.writes) if options.writes else ())
-    if options.json:
-        print(json.dumps({"figures": result.figures, "wrong": result.wrong}))
-    else:
-        for name, figure in result.figures.items():
-            print(f"  {name:<52} {figure:>12,}")
-        for sentence in result.wrong:
-            print(f"  WRONG: {sentence}")
-        print("  all is well" if not result.wrong else "  NOT well")
-    sys.exit(1 if result.wrong else 0)
+    sys.exit(result.tell(options.json))
 
 
 if __name__ == "__main__":

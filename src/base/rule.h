@@ -142,6 +142,7 @@
     ROW(SHARDS_ARE_SWAPPED, "index", "puts a shard without a condition")                       \
     ROW(FIRST_SHARD_IF_ABSENT, "index", "puts the first version of a shard unconditionally")   \
     ROW(STALE_COMPILERS_ARE_FENCED, "index", "writes a shard that a later token has written")  \
+    ROW(FENCED_ASKS_THE_STORE, "index", "gives a shard up for ever that is ahead of its lock") \
     ROW(CLEAR_BY_ETAG, "index", "deletes another program's entry by its name")                 \
     ROW(MARK_BY_ETAG, "index", "puts a marker over whatever stands there")                     \
     ROW(MARKERS_SAY_NOTHING, "index", "sets markers aside as entries that cannot be read")     \

@@ -292,7 +292,8 @@ static enum hf_status fold_under_lock(struct index *index, struct shard_id shard
     enum hf_status status =
         index_fold(index, shard, hf_lock_token(lock), records, count, ret_report, error);
     struct hf_error lost;
-    if (status != HF_FENCED || hf_lock_renew(lock, &lost) != HF_OK)
+    if (status != HF_FENCED || !RULE(FENCED_ASKS_THE_STORE) ||
+        hf_lock_renew(lock, &lost) != HF_OK)
         return status;
     return index_fold(index, shard, ret_report->fence, records, count, ret_report, error);
 }
