@@ -15,18 +15,14 @@ import collections
 import json
 import os
 import random
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
-PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "holdfast")
-US = "\x1f"
+import chaos_kit
+from chaos_kit import PATIENCE, PROGRAM, US, Child, Crew, say, tell
+
 ROWS = 40           # of a chunk
 HOURS = 16
 HOUR_MS = 3600 * 1000
@@ -35,61 +31,11 @@ TTL = 3.0
 GRACE = 2.0
 LATE_BOUND = 12.0
 STEP = 0.2
-PATIENCE = 150.0
 # Beyond ttl: what the store's clock is allowed to be wrong by, its date's grain, and looking again.
 SKEW = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
 GRAIN = {"sqlite": 0.0, "dir": 0.0, "ceph": 2.0}
 POLL = {"sqlite": 0.2, "dir": 0.2, "ceph": 2.0}
 SLACK = 4.0         # two processors for sixteen workers and a cluster
-
-count = failures = 0
-
-
-def tell(good, sentence, detail=""):
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
-    for line in detail.splitlines()[:40]:
-        print(f"# {line}", flush=True)
-
-
-def say(text):
-    print(f"# {text}", flush=True)
-
-
-class Bucket:
-    """One store, and the program on it."""
-
-    def __init__(self, url, environment):
-        self.url = url
-        self.environment = dict(environment, HOLDFAST_STORE=url)
-
-    def run(self, *words, timeout=PATIENCE, check=True):
-        done = subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
-                              text=True, timeout=timeout)
-        if check and done.returncode != 0:
-            raise SystemExit(f"Bail out! {' '.join(words)[:200]}: {done.stderr.strip()}")
-        return done
-
-    def json(self, *words):
-        return [json.loads(line) for line in self.run("--json", *words).stdout.splitlines()]
-
-    def fetch(self, key):
-        done = subprocess.run([PROGRAM, "store", "get", key], env=self.environment,
-                              capture_output=True, timeout=60)
-        if done.returncode != 0:
-            raise KeyError(key)
-        return done.stdout
-
-    def keys(self, prefix):
-        out = self.run("store", "ls", "--json", "--recursive", prefix).stdout
-        return [json.loads(line)["key"] for line in out.splitlines()]
-
-    def catalogs(self):
-        """All catalog documents, as JSON, by key."""
-        return {key: json.loads(self.fetch(key)) for key in self.keys("metadata/")
-                if key.endswith("catalog.json")}
 
 
 # ---- What is put in -----------------------------------------------------------------------------
@@ -132,76 +78,34 @@ def make_chunks(folder, chunks, expectation):
 # ---- The workers --------------------------------------------------------------------------------
 
 
-class Worker:
+class Worker(Child):
     """A process, and what it told, each line with the time at which we read it."""
 
     def __init__(self, bucket, scratch, number):
-        self.number = number
         self.events = []
-        self.log = open(os.path.join(scratch, f"worker-{number}.err"), "wb")
+        self.log = os.path.join(scratch, f"worker-{number}.err")
         folder = os.path.join(scratch, f"scratch-{number}")
         os.makedirs(folder, exist_ok=True)
-        self.process = subprocess.Popen(
-            [PROGRAM, "--json", "compact", "run", "--all", "--jobs", "1", "--memory", "8MiB",
-             "--threads", "1", "--scratch", folder],
-            env=bucket.environment, stdout=subprocess.PIPE, stderr=self.log)
-        self.killed_at = None
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+        with open(self.log, "wb") as log:
+            super().__init__(bucket, "--json", "compact", "run", "--all", "--jobs", "1", "--memory",
+                             "8MiB", "--threads", "1", "--scratch", folder, stderr=log)
 
-    def read(self):
-        for line in self.process.stdout:
-            try:
-                self.events.append((time.monotonic(), json.loads(line)))
-            except ValueError:
-                pass  # cut off by a kill
-
-    def kill(self):
-        self.killed_at = time.monotonic()
-        self.process.kill()
-        self.wait()
-
-    def wait(self, timeout=PATIENCE):
-        self.process.wait(timeout)
-        self.reader.join(10)
-        self.log.close()
+    def hear(self, when, line):
+        try:
+            self.events.append((when, json.loads(line)))
+        except ValueError:
+            pass  # cut off by a kill
 
     def told(self, event):
         return [(when, one) for when, one in self.events if one.get("event") == event]
 
 
-class Crew:
-    def __init__(self, bucket, scratch, size):
-        self.bucket, self.scratch = bucket, scratch
-        self.all = []
-        self.alive = []
-        for _ in range(size):
-            self.start()
+def crew_of(bucket, options, scratch):
+    return Crew(options.workers, lambda number: Worker(bucket, scratch, number))
 
-    def start(self):
-        worker = Worker(self.bucket, self.scratch, len(self.all))
-        self.all.append(worker)
-        self.alive.append(worker)
 
-    def kill_one(self, draw):
-        """One that runs; preferably in the middle of a job."""
-        running = [worker for worker in self.alive if worker.process.poll() is None]
-        if not running:
-            return False
-        worker = draw.choice(running)
-        worker.kill()
-        self.alive.remove(worker)
-        self.start()
-        return True
-
-    def running(self):
-        return [worker for worker in self.alive if worker.process.poll() is None]
-
-    def drain(self):
-        """Without kills, to the end."""
-        for worker in self.alive:
-            worker.wait()
-        return [worker for worker in self.alive if worker.process.returncode != 0]
+def last_words(workers):
+    return "\n".join(open(worker.log).read()[:300] for worker in workers)
 
 
 def summed(workers, field):
@@ -212,11 +116,17 @@ def summed(workers, field):
 # ---- The audit ----------------------------------------------------------------------------------
 
 
-def audit(bucket, expectation, scratch, label):
-    catalogs = bucket.catalogs()
+def catalogs_of(bucket):
+    """All catalog documents."""
+    return [json.loads(bucket.must("store", "get", key))
+            for key, _ in bucket.listing("metadata/", "--recursive") if key.endswith("catalog.json")]
+
+
+def audit(bucket, expectation, label):
+    catalogs = catalogs_of(bucket)
     live = {}
     twice = []
-    for catalog in catalogs.values():
+    for catalog in catalogs:
         for chunk in catalog.get("chunks", []):
             if chunk["key"] in live:
                 twice.append(chunk["key"])
@@ -224,11 +134,11 @@ def audit(bucket, expectation, scratch, label):
     tell(not twice, f"{label}: no key is live in two catalogs", "\n".join(twice))
     newest, rows, bad = {}, 0, []
     for key, chunk in live.items():
-        try:
-            body = bucket.fetch(key).decode()
-        except KeyError:
+        done = bucket.run("store", "get", key)
+        if done.returncode != 0:
             bad.append(f"{key}: a live chunk without object")
             continue
+        body = done.stdout.decode()
         lines = body.splitlines()
         rows += len(lines)
         if len(lines) != chunk["rows"] or len(body.encode()) != chunk["size"]:
@@ -246,7 +156,7 @@ def audit(bucket, expectation, scratch, label):
          f"{label}: each of {len(expectation.newest)} keys has its newest row, and nothing else is there",
          "\n".join(lost[:10] + extra[:10]))
     parents = collections.Counter()
-    for catalog in catalogs.values():
+    for catalog in catalogs:
         for grave in catalog.get("tombstones", []):
             if grave.get("into"):
                 for chunk in grave["chunks"]:
@@ -262,12 +172,12 @@ def expect_no_orphans(bucket, scratch, label):
     """Past grace and D a worker clears away all that is dead."""
     deadline = time.monotonic() + GRACE + LATE_BOUND + 60
     while True:
-        bucket.run("-q", "compact", "run", "--all", "--scratch", scratch)
-        catalogs = bucket.catalogs()
-        live = {chunk["key"] for one in catalogs.values() for chunk in one.get("chunks", [])}
+        bucket.must("-q", "compact", "run", "--all", "--scratch", scratch)
+        catalogs = catalogs_of(bucket)
+        live = {chunk["key"] for one in catalogs for chunk in one.get("chunks", [])}
         dead = sum(len(one.get("tombstones", [])) + len(one.get("deleting", []))
-                   for one in catalogs.values())
-        objects = set(bucket.keys("data/"))
+                   for one in catalogs)
+        objects = {key for key, _ in bucket.listing("data/", "--recursive")}
         if (dead == 0 and objects == live) or time.monotonic() > deadline:
             break
         time.sleep(1)
@@ -313,13 +223,13 @@ def create(bucket, options, slow):
     if slow:
         words += ["--command", f"sh -c 'sleep {options.seconds_a_job}; exec \"$@\"' - {PROGRAM} merge "
                   "--format usv --key 1 --time 3 -o {output} {inputs}"]
-    bucket.run(*words)
+    bucket.must(*words)
 
 
 def fill(bucket, paths):
     begun = time.monotonic()
     for at in range(0, len(paths), 500):
-        bucket.run("-q", "compact", "ingest", "--writer", "chaos", *paths[at:at + 500])
+        bucket.must("-q", "compact", "ingest", "--writer", "chaos", *paths[at:at + 500])
     say(f"{len(paths)} chunks put in within {time.monotonic() - begun:.1f} s")
 
 
@@ -327,16 +237,15 @@ def quiet_story(bucket, options, paths, expectation, scratch):
     create(bucket, options, slow=False)
     fill(bucket, paths)
     begun = time.monotonic()
-    crew = Crew(bucket, scratch, options.workers)
+    crew = crew_of(bucket, options, scratch)
     wrong = crew.drain()
     say(f"{options.workers} workers without kills: {time.monotonic() - begun:.1f} s")
-    tell(not wrong, "without kills every worker comes to its end",
-         "\n".join(open(w.log.name).read()[:300] for w in wrong))
+    tell(not wrong, "without kills every worker comes to its end", last_words(wrong))
     vain, claims = summed(crew.all, "bytes_in_vain"), summed(crew.all, "claims")
     held = summed(crew.all, "claims_held")
     say(f"claims {claims}, refused {held}, bytes merged in vain {vain}")
     tell(vain == 0, "without kills nothing is merged in vain", f"{vain} bytes")
-    audit(bucket, expectation, scratch, "without kills")
+    audit(bucket, expectation, "without kills")
 
 
 def chaos_story(bucket, options, paths, expectation, scratch):
@@ -344,7 +253,7 @@ def chaos_story(bucket, options, paths, expectation, scratch):
     fill(bucket, paths)
     draw = random.Random(11)
     begun = time.monotonic()
-    crew = Crew(bucket, scratch, options.workers)
+    crew = crew_of(bucket, options, scratch)
     kills = 0
     while crew.running() and time.monotonic() - begun < PATIENCE:
         time.sleep(1)
@@ -355,10 +264,9 @@ def chaos_story(bucket, options, paths, expectation, scratch):
     died = [worker for worker in crew.all if worker.killed_at]
     in_job = sum(len(w.told("started")) > len(w.told("ended")) for w in died)
     say(f"{options.workers} workers, {kills} kills, {in_job} of them in a job: {took:.1f} s")
-    tell(not wrong, "with a kill every second all who are left come to their end",
-         "\n".join(open(w.log.name).read()[:300] for w in wrong))
+    tell(not wrong, "with a kill every second all who are left come to their end", last_words(wrong))
     tell(in_job > 0, "kills hit workers in their jobs")
-    live = audit(bucket, expectation, scratch, "with kills")
+    live = audit(bucket, expectation, "with kills")
     quarantined = [key for key, chunk in live.items() if "quarantine" in chunk]
     tell(not quarantined, "nothing is quarantined", "\n".join(quarantined))
     times = sorted(takeover_times(crew))
@@ -370,25 +278,15 @@ def chaos_story(bucket, options, paths, expectation, scratch):
     expect_no_orphans(bucket, scratch, "with kills")
 
 
-def stories(place, options, environment, url):
+def stories(site, options):
     for name, story in (("quiet", quiet_story), ("chaos", chaos_story)):
         if options.quick and name == "quiet":
             continue
-        folder = os.path.join(place, name)
+        folder = os.path.join(site.folder, name)
         os.makedirs(folder)
         expectation = Expectation()
         paths = make_chunks(folder, options.chunks, expectation)
-        story(Bucket(url(name), environment), options, paths, expectation, folder)
-
-
-def on_ceph(place, options):
-    import lock_ceph_test  # the cluster
-    ceph = lock_ceph_test.Ceph(place)
-    try:
-        ceph.up()
-        stories(place, options, ceph.environment, lambda name: ceph.url(1, name))
-    finally:
-        ceph.down()
+        story(site.bucket(name), options, paths, expectation, folder)
 
 
 def main():
@@ -400,19 +298,7 @@ def main():
     parser.add_argument("--seconds-a-job", default="0.5")
     parser.add_argument("--quick", action="store_true", help="only with kills")
     options = parser.parse_args()
-    place = tempfile.mkdtemp(prefix="holdfast-chaos-")
-    try:
-        if options.store == "ceph":
-            on_ceph(place, options)
-        else:
-            environment = {name: value for name, value in os.environ.items()
-                           if name != "HOLDFAST_STORE"}
-            stories(place, options, environment,
-                    lambda name: f"{options.store}:{place}/{name}/bucket")
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    print(f"1..{count}")
-    return failures > 0
+    return chaos_kit.play(lambda site: stories(site, options), options.store)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """index_chaos_test.py: many compiler processes fold one index while writers write and one compiler is
-killed every half second.
+killed every half second or so.
 
-    index_chaos_test.py STORE [--compilers N] [--entries N] [--keys N] [--seconds S] [--quick]
+    index_chaos_test.py STORE [--compilers N] [--entries N] [--keys N] [--seconds S]
+        [--kill-every S] [--ttl S] [--quick]
 
 STORE is sqlite, dir, dir-without-sync (a kill is no power loss; so it takes the time of the machine, not
 that of its disk) or ceph. Prints TAP, and figures behind '#'. Writers put records whose times are not
@@ -22,68 +23,24 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 
+import chaos_kit
 import index_audit
+from bucket import Folder, open_store, winners
+from chaos_kit import PATIENCE, US, Bucket, Child, say, tell
 
-PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "holdfast")
-US = "\x1f"
 NAME = "domains"
 FIELDS = ["domain", "value", "updated_at"]
-TTL = 3.0
-KILL_EVERY = 0.5
 WRITERS = 4
-PATIENCE = 120.0    # for all that is left to be folded, once there is calm
 FOREIGN_PART = 50   # one record of so many is another program's
 START = 1_770_000_000
-
-count = failures = 0
-
-
-def tell(good, sentence, detail=""):
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
-    for line in detail.splitlines()[:40]:
-        print(f"# {line}", flush=True)
-
-
-def say(text):
-    print(f"# {text}", flush=True)
-
-
-class Bucket:
-    """One store, and the program on it."""
-
-    def __init__(self, url, environment):
-        self.url = url
-        self.place = url.partition("?")[0]  # of a local store
-        self.environment = dict(environment, HOLDFAST_STORE=url)
-
-    def run(self, *words, stdin=b"", timeout=PATIENCE):
-        return subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
-                              input=stdin, timeout=timeout)
-
-    def must(self, *words, stdin=b""):
-        done = self.run(*words, stdin=stdin)
-        if done.returncode != 0:
-            raise SystemExit(f"Bail out! {' '.join(words)[:200]}: {done.stderr.decode().strip()}")
-        return done.stdout
-
-    def listing(self, prefix, *options):
-        """What is there below a prefix: (key, size)."""
-        lines = self.must("store", "ls", "--json", *options, prefix).splitlines()
-        rows = [json.loads(line) for line in lines]
-        return [(row["key"], row["size"]) for row in rows if "key" in row]
 
 
 # ---- What is put in -----------------------------------------------------------------------------
@@ -173,7 +130,7 @@ class Crowd:
         def guarded():
             try:
                 work(*arguments)
-            except Exception as why:  # told by the main thread
+            except (Exception, SystemExit) as why:  # told by the main thread
                 self.trouble.append(repr(why))
         thread = threading.Thread(target=guarded, daemon=True)
         self.threads.append(thread)
@@ -253,7 +210,7 @@ class Reader:
 
     def work(self):
         draw = random.Random(3)
-        while not self.crowd.stop.wait(0.1):
+        while not self.crowd.stop.wait(0.05):
             expected = self.acknowledged.some(draw, 4)
             if expected:
                 self.read(expected)
@@ -279,31 +236,25 @@ TRACE = re.compile(r"holdfast: (\S+) (?:indexes/" + NAME + r"/)?(\S*?)(?: if-mat
 Write = collections.namedtuple("Write", "before after told")  # told: [token], once it is known
 
 
-class Compiler:
+class Compiler(Child):
     """A process, what it told, and its writes, as its trace shows them."""
 
-    def __init__(self, bucket, writes):
+    def __init__(self, bucket, ttl, writes):
         self.writes = writes        # shard -> [Write], of all compilers
         self.requests = collections.Counter()
         self.reports = []           # (when, JSON)
         self.last_words = collections.deque(maxlen=20)
         self.locked = (None, 0)     # the shard whose lock was written last, and how often
         self.open = {}              # shard -> writes whose token is not told yet
-        self.killed_at = None
-        self.process = subprocess.Popen(
-            [PROGRAM, "--json", "--trace", "index", "compile", NAME, "--watch", "--ttl", f"{TTL:g}s"],
-            env=bucket.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace")
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+        super().__init__(bucket, "--json", "--trace", "index", "compile", NAME, "--watch", "--ttl",
+                         f"{ttl:g}s", stderr=subprocess.STDOUT)
 
-    def read(self):
-        for line in self.process.stdout:
-            self.last_words.append(line)
-            if line.startswith("{"):
-                self.hear(line)
-            elif match := TRACE.match(line):
-                self.note(*match.groups())
+    def hear(self, when, line):
+        self.last_words.append(line)
+        if line.startswith("{"):
+            self.report(when, line)
+        elif match := TRACE.match(line):
+            self.note(*match.groups())
 
     def note(self, kind, key, before, status, after):
         self.requests[kind] += 1
@@ -317,12 +268,12 @@ class Compiler:
             self.writes[shard].append(write)
             self.open.setdefault(shard, []).append(write)
 
-    def hear(self, line):
+    def report(self, when, line):
         try:
             report = json.loads(line)
         except ValueError:
             return  # cut off by a kill
-        self.reports.append((time.monotonic(), report))
+        self.reports.append((when, report))
         shard = report.get("shard")
         if report.get("token"):
             for write in self.open.pop(shard, []):
@@ -333,45 +284,21 @@ class Compiler:
         """The shard whose lock it had, as far as we can tell: taken, and not given back."""
         return self.locked[0] if self.locked[1] % 2 else None
 
-    def kill(self):
-        self.killed_at = time.monotonic()
-        self.process.kill()
-        self.wait()
 
-    def wait(self):
-        self.process.wait(PATIENCE)
-        self.reader.join(30)
-
-
-class Crew:
-    def __init__(self, bucket, size):
-        self.bucket = bucket
+class Crew(chaos_kit.Crew):
+    def __init__(self, bucket, size, ttl):
         self.writes = collections.defaultdict(list)
-        self.all = []
-        self.alive = []
-        for _ in range(size):
-            self.start()
-
-    def start(self):
-        compiler = Compiler(self.bucket, self.writes)
-        self.all.append(compiler)
-        self.alive.append(compiler)
-
-    def kill_one(self, draw):
-        victim = draw.choice(self.alive)
-        victim.kill()
-        self.alive.remove(victim)
-        self.start()
+        super().__init__(size, lambda _: Compiler(bucket, ttl, self.writes))
 
     def dead(self):
         """Those that ended though nobody ended them."""
-        return [one for one in self.alive if one.process.poll() is not None]
+        return [one for one in self.alive if not one.runs()]
 
     def dismiss(self):
+        """Tells all to end; those that did not end well."""
         for one in self.alive:
             one.process.terminate()
-        for one in self.alive:
-            one.wait()
+        return self.drain()
 
     def requests(self):
         return sum((one.requests for one in self.all), collections.Counter())
@@ -447,7 +374,7 @@ class Watcher:
         self.writes = []
 
     def work(self):
-        store = index_audit.open_store(self.bucket.place)
+        store = open_store(self.bucket.place)
         prefix = f"indexes/{NAME}/shards/"
         while not self.crowd.stop.wait(0.02):
             for key, way in store.objects(prefix).items():
@@ -496,9 +423,8 @@ def chaos(bucket, options, ours, others, acknowledged, crew):
     writers.start(write_others, bucket, others, acknowledged, options.seconds, writers)
     draw, kills, begun = random.Random(11), 0, time.monotonic()
     while any(one.is_alive() for one in writers.threads) and time.monotonic() - begun < 600:
-        time.sleep(KILL_EVERY)
-        crew.kill_one(draw)
-        kills += 1
+        time.sleep(options.kill_every)
+        kills += crew.kill_one(draw)
     took = time.monotonic() - begun
     finished = writers.join(10)
     tell(finished and not writers.trouble, "all writers come to their end",
@@ -518,7 +444,7 @@ def audit(bucket, rows, watcher, place):
     if url.startswith("s3:"):
         url = f"dir:{place}/copy"
         bucket.must("-q", "store", "cp", "--recursive", "--to", url + "?sync=off", f"indexes/{NAME}/")
-    result = index_audit.audit(index_audit.open_store(url), NAME, rows, writes=watcher.writes)
+    result = index_audit.audit(open_store(url), NAME, rows, writes=watcher.writes)
     say("audit: " + ", ".join(f"{name} {figure}" for name, figure in result.figures.items()))
     tell(not result.wrong, "the audit finds every key with its newest record, and nothing else",
          "\n".join(result.wrong))
@@ -545,7 +471,7 @@ def expect_noticed(bucket, rows, place):
     key = next(record for record in rows if hashlib.sha256(
         Acknowledged.fields.key_of(record)).hexdigest()[:2] not in (first[:2], second[:2])).split(b"\x1f")[0]
     later = rows + [US.encode().join([key, b"later", b"1999999999"])]
-    found = index_audit.audit(index_audit.Folder(folder), NAME, later,
+    found = index_audit.audit(Folder(folder), NAME, later,
                               writes=[("00", 2, "b"), ("00", 1, "a")]).figures
     wrong = {name: found[name] for name in ("shards damaged", "keys with a wrong winner",
                                             "entries of others left", "tokens that fell")}
@@ -555,7 +481,7 @@ def expect_noticed(bucket, rows, place):
 
 
 def read_all(bucket, rows):
-    wanted = index_audit.winners(rows, Acknowledged.fields)
+    wanted = winners(rows, Acknowledged.fields)
     export = bucket.must("-q", "index", "export", NAME, "--format", "usv")
     tell(sorted(line for line in export.split(b"\n") if line) == sorted(wanted.values()),
          "export shows exactly the newest record of each key")
@@ -568,12 +494,11 @@ def story(bucket, options, place):
     rows = [record for _, record in ours + others]
     bucket.must("-q", "index", "create", NAME, "--fields", ",".join(FIELDS), "--key", FIELDS[0],
                 "--time", FIELDS[2])
-    crew = Crew(bucket, options.compilers)
+    crew = Crew(bucket, options.compilers, options.ttl)
     took, kills, reader, watcher = chaos(bucket, options, ours, others, Acknowledged(), crew)
     died = crew.dead()
     tell(not died, "no compiler ends by itself", "".join("".join(one.last_words) for one in died))
-    crew.dismiss()
-    wrong = [one for one in crew.alive if one.process.returncode != 0]
+    wrong = crew.dismiss()
     tell(not wrong, "told to end, compilers end with status 0", "".join("".join(one.last_words) for one in wrong))
     say(f"{len(rows)} entries ({len(others)} of another program) of {options.keys} keys, "
         f"{options.compilers} compilers, {WRITERS} writers, {kills} kills in {took:.1f} s, "
@@ -592,7 +517,7 @@ def story(bucket, options, place):
     read_all(bucket, rows)
 
 
-def count_requests(bucket, relayed, relay):
+def count_requests(bucket, relayed, relay, counts):
     """What the gateway itself is asked when one shard with so many entries is compiled by a process that
     knows nothing yet."""
     bucket.must("-q", "index", "create", NAME, "--fields", ",".join(FIELDS), "--key", FIELDS[0],
@@ -605,24 +530,29 @@ def count_requests(bucket, relayed, relay):
                     stdin="".join(rows).encode())
         before = relay.requests
         relayed.must("-q", "index", "compile", NAME, "--shard", "a3")
-        each = (relay.requests - before) / entries
-        say(f"{entries} entries of one shard: {relay.requests - before} requests, {each:.3f} a record")
+        counts[entries] = relay.requests - before
+
+
+def judge_counts(counts):
+    for entries, requests in counts.items():
+        each = requests / entries
+        say(f"{entries} entries of one shard: {requests} requests, {each:.3f} a record")
         tell(each <= 1.1, f"{entries} entries of a shard take at most 1.1 requests each")
 
 
-def on_ceph(place, options):
-    import lock_ceph_test  # the cluster
-    ceph = lock_ceph_test.Ceph(place)
-    try:
-        begun = time.monotonic()
-        ceph.up()
-        say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
-        relay = lock_ceph_test.Relay("127.0.0.1", ceph.endpoint(1))
-        count_requests(Bucket(ceph.url(1, "count"), ceph.environment),
-                       Bucket(ceph.url_at(relay.endpoint, "count"), ceph.environment), relay)
-        story(Bucket(ceph.url(1, "chaos"), ceph.environment), options, place)
-    finally:
-        ceph.down()
+def on_site(site, options):
+    """The story; where requests can be counted, that is done beside it, in its long waits."""
+    counters, counts = Crowd(), {}
+    if site.ceph:
+        import lock_ceph_test  # the relay
+        relay = lock_ceph_test.Relay("127.0.0.1", site.ceph.endpoint(1))
+        relayed = Bucket(site.ceph.url_at(relay.endpoint, "count"), site.ceph.environment)
+        counters.start(count_requests, site.bucket("count"), relayed, relay, counts)
+    story(site.bucket("chaos"), options, site.folder)
+    if site.ceph:
+        finished = counters.join(PATIENCE)
+        tell(finished and not counters.trouble, "all requests are counted", "\n".join(counters.trouble))
+        judge_counts(counts)
 
 
 def main():
@@ -632,25 +562,15 @@ def main():
     parser.add_argument("--entries", type=int, default=50000)
     parser.add_argument("--keys", type=int, default=20000)
     parser.add_argument("--seconds", type=float, default=20, help="for so long writers write, at least")
-    parser.add_argument("--quick", action="store_true", help="2,500 entries, on ceph 1,000; 5 s")
+    parser.add_argument("--kill-every", type=float, default=0.5, help="seconds")
+    parser.add_argument("--ttl", type=float, default=3, help="of the compilers' locks, in seconds")
+    parser.add_argument("--quick", action="store_true",
+                        help="2,500 entries, on ceph 1,000; 4 s, a kill every 0.4 s, a ttl of 1 s")
     options = parser.parse_args()
     if options.quick:
         options.entries, options.keys = (1000, 400) if options.store == "ceph" else (2500, 1000)
-        options.seconds = 5
-    place = tempfile.mkdtemp(prefix="holdfast-index-chaos-")
-    try:
-        if options.store == "ceph":
-            on_ceph(place, options)
-        else:
-            environment = {name: value for name, value in os.environ.items()
-                           if name != "HOLDFAST_STORE"}
-            kind, _, without = options.store.partition("-without-")
-            url = f"{kind}:{place}/bucket" + (f"?{without}=off" if without else "")
-            story(Bucket(url, environment), options, place)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    print(f"1..{count}")
-    return failures > 0
+        options.seconds, options.kill_every, options.ttl = 4, 0.4, 1
+    return chaos_kit.play(lambda site: on_site(site, options), options.store)
 
 
 if __name__ == "__main__":

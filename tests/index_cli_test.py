@@ -120,7 +120,10 @@ def _(s):
     equal(get(s, "b.example")[0]["registrar"], "x")
     told = json.loads(create(s, "--json", fields=wide))
     equal(told, {"index": "domains", "made": "unchanged", "version": 2, "fields": 4, "shards": 256})
-    equal(json.loads(create(s, "--json", "--digits", "1", name="small"))["shards"], 16)
+    for more in (["--digits", "1", "--no-foreign"], []):
+        equal(json.loads(create(s, "--json", *more, name="small"))["shards"], 16, "as it is")
+    create(s, fields=wide, name="small")
+    equal([status(s, "small")["schema"][name] for name in ("digits", "foreign")], [1, False])
 
 
 @it("what cannot be an index is refused in words, and nothing is made", DIR)
@@ -133,15 +136,21 @@ def _(s):
                          ("--digits", "x", "--fields", "a,b", "--key", "a", "--time", "b",
                           "--digits", "5"),
                          ("named", "../x", "--fields", "a,b", "--key", "a", "--time", "b"),
+                         ("needs fields: --fields a,b,c", "x", "--fields", "", "--key", "a",
+                          "--time", "b"),
+                         ("name 2 is empty", "x", "--fields", "a,,b", "--key", "a", "--time", "b"),
+                         ("name 3 is empty", "x", "--fields", "a,b,", "--key", "a", "--time", "b"),
                          ("--fields", "x", "--key", "a", "--time", "b")):
         true(words in fails(s, "INVALID", "create", *args), (args, words))
     equal(s.everything(), b"")
     create(s)
     create(s, fields="domain,updated_at,owner", name="other")
+    create(s, "--digits", "1", name="small")
     for words, name, fields, *more in (
             ("never taken away", "other", "domain,updated_at"),
             ("field 2", "domains", "domain,updated_at"),
             ("digits", "domains", ",".join(FIELDS), "--digits", "3"),
+            ("of 1 digit,", "small", ",".join(FIELDS), "--digits", "3"),
             ("other programs", "domains", ",".join(FIELDS), "--no-foreign")):
         text = fails(s, "INVALID", "create", name, "--fields", fields, "--key", "domain",
                      "--time", "updated_at", *more)
@@ -162,6 +171,9 @@ def _(s):
     text = fails(s, "INVALID", "put", "domains", "onwer=x")
     for word in ("'onwer'", "'owner'", *FIELDS):
         true(word in text, text)
+    for name, near in (("", None), ("x", None), ("o", None), ("OWNER", "owner"), ("ow", "owner")):
+        text = fails(s, "INVALID", "put", "domains", f"{name}=x")
+        equal(re.findall("did you mean '(.*?)'", text), [near] if near else [], text)
     for args in (["query", "domains", "--where", "nope=1"], ["query", "domains", "--where", "x"],
                  ["query", "domains", "--since", "noon"], ["query", "domains", "--shard", "xyz"],
                  ["query", "domains", "--format", "xml"], ["compile", "domains", "--shard", "g0"],
@@ -170,10 +182,11 @@ def _(s):
                  ["put", "domains", "owner"], ["put", "domains", "owner=a", "owner=b"],
                  ["put", "domains", "owner=a", "--from", "x"], ["put", "domains", "--fold", "owner=a"],
                  ["put", "domains", "--from", "rows"], ["put", "domains", "--from", "."],
-                 ["get", "domains"]):
+                 ["export", "domains", "-o", ""], ["get", "domains"]):
         fails(s, "INVALID", *args)
     s.run("index", "query", "domains", "--json", "--format", "csv", expect=code(s, "INVALID"))
     fails(s, "NOT_FOUND", "put", "domains", "--from", "missing.csv")
+    true("RFC 3339 with a zone" in fails(s, "INVALID", "query", "domains", "--since", "noon"), "how")
     equal(objects(s, "indexes/"), ["indexes/domains/index.json"])
 
 
@@ -233,7 +246,7 @@ def _(s):
     equal(s.out("index", "put", "domains", "--from", "odd.ndjson").decode(), f"put {len(ODD)} records\n")
     for number, form in enumerate(FORMATS):
         equal(sorted(tuple(row.values()) for row in query(s)), wanted, form)
-        s.run("index", "export", "domains", "-q", "-o", f"all.{form}", "--format", form)
+        s.run("index", "export", "domains", "-q", "-o", f"all.{form}")
         equal(s.out("index", "export", "domains", "--format", form), s.read(f"all.{form}"), form)
         create(s, name=form)
         more = ["--fold"] if number % 2 else []
@@ -242,6 +255,8 @@ def _(s):
         compile_(s)
     for row in ODD:
         equal(tuple(get(s, row[0])[0].values()), row)
+    s.run("index", "export", "domains", "-q", "-o", "all.txt")
+    equal(s.read("all.txt"), s.read("all.usv"), "usv when the name tells nothing")
     equal(sorted(s.read("all.usv").split(b"\n")[:-1]), sorted(usv(*row)[:-1] for row in ODD))
     read = csv.reader(io.StringIO(s.read("all.csv").decode(), newline=""), strict=True)
     equal(sorted(tuple(row) for row in read if row != FIELDS), wanted, "Python's csv")
@@ -262,10 +277,15 @@ def _(s):
     for name in ("a.csv", "b.tsv", "c.jsonl"):
         s.run("index", "put", "-q", "domains", "--from", name)
     s.run("index", "put", "-q", "domains", "--from", "-", "--format", "usv",
-          stdin=b"g\x1f\x1f9\x1eh\x1fx\x1f10\x1e\ni\x1f\x1f11")
+          stdin=b"\xef\xbb\xbfg\x1f\x1f9\x1eh\x1fx\x1f10\x1e\ni\x1f\x1f11")
     equal([tuple(row.values()) for row in query(s)],
           [("8", "true", "7"), ("a", "", "1"), ('b "x"', "", "2"), ("c", "", "3"), ("d", "", "4"),
            ("e", "", "5"), ("f", "", "6.50"), ("g", "", "9"), ("h", "x", "10"), ("i", "", "11")])
+    create(s, name="marked")
+    put(s, "\ufeffk", name="marked")
+    s.run("index", "export", "marked", "-q", "-o", "marked.usv")
+    s.run("index", "put", "marked", "-q", "--from", "marked.usv")
+    equal(keys(s, name="marked"), ["\ufeffk"], "a mark that belongs to a key stays")
 
 
 @it("a bulk load of many rows is all there, in the inbox or folded, and exact", LOCAL)
@@ -275,17 +295,18 @@ def _(s):
     rows = rows_of(1200)  # more than one request takes
     equal(load(s, rows), "put 1200 records\n")
     equal(load(s, rows_of(700, at=1780000000, owner="bob"), "--fold"),
-          "put 700 records straight into 16 shards\n")
+          "put 700 records: 700 straight into 16 shards\n")
     told = json.loads(load(s, rows_of(10, at=1790000000, owner="eve"), "--fold", "--json"))
-    equal(told, {"records": 10, "refused": 0, "folded": True, "by_inbox": 0})
-    equal((count(s), status(s)["inbox"]["entries"]), (1200, 1200))
+    equal(told, {"records": 10, "refused": 0, "stopped": False, "up_to_line": 10, "folded": True,
+                 "shards": 0, "straight": 0, "by_inbox": 10, "held": 0, "few": 10, "damaged": 0})
+    equal((count(s), status(s)["inbox"]["entries"]), (1200, 1210))
     owners = {row["domain"]: row["owner"][:3] for row in query(s)}
     wanted = {row[0]: "eve" if i < 10 else "bob" if i < 700 else "ada"
               for i, row in enumerate(rows)}
     equal(owners, wanted)
     told = totals(compile_(s))
     equal((told["entries"], told["new"], told["superseded"], told["deleted"]),
-          (1200, 500, 700, 1200))
+          (1210, 500, 700, 1210))
     equal({row["domain"]: row["owner"][:3] for row in query(s)}, wanted)
     equal((status(s)["inbox"]["entries"], status(s)["records"]), (0, 1200))
 
@@ -300,8 +321,54 @@ def _(s):
         loader.stdin.write(b"k%d,%d\n" % (number, number))
         loader.stdin.flush()
         until(lambda: count(s) == number, "it is seen")
-    equal(loader.communicate(b"k3,", timeout=60)[0], b"put 2 records, refused 1\n")
+    equal(loader.communicate(b"k3,", timeout=60)[0], b"put 2 records; refused 1 row\n")
     equal(loader.returncode, code(s, "INVALID"))
+
+
+@it("a load that is stopped tells what is in the index and up to which line", DIR)
+def _(s):
+    create(s)
+    for args in ([], ["--json"]):
+        loader = s.start("index", "put", "domains", "--from", "-", "--format", "csv", *args,
+                         stdin=subprocess.PIPE)
+        loader.stdin.write(b'domain,updated_at\nbad\n"%d\n",1\n' % len(args))
+        loader.stdin.flush()
+        until(lambda: count(s) == 1 + len(args), "it is seen")
+        loader.send_signal(signal.SIGINT)
+        out = loader.communicate(timeout=60)[0].decode()
+        equal(loader.returncode, -signal.SIGINT)
+        if args:
+            told = json.loads(out)
+            equal((told["records"], told["refused"], told["stopped"], told["up_to_line"]),
+                  (1, 1, True, 4))
+        else:
+            equal(out, "put 1 record; refused 1 row; stopped: all up to line 4 is in the index\n")
+
+
+@it("a shard that is damaged does not stop a load: its records wait in its inbox", DIR)
+def _(s):
+    s.env["HOLDFAST_STORE"] = s.url + "?sync=off"
+    create(s, "--digits", "1")
+    load(s, rows_of(400), "--fold")
+    shard = "indexes/domains/shards/3.usv"
+    s.put(shard, b"no shard\n")
+    s.write("rows.usv", b"".join(usv(*row) for row in rows_of(400, at=1780000000)) + b"bad\n")
+    done = s.run("index", "put", "domains", "--from", "rows.usv", "--fold",
+                 expect=code(s, "CORRUPT"))
+    told = re.fullmatch(r"put 400 records: (\d+) straight into 15 shards, (\d+) into the inbox of "
+                        r"shards that are damaged; refused 1 row\n", done.stdout.decode())
+    true(told and int(told[1]) + int(told[2]) == 400, done.stdout)
+    lines = done.stderr.decode().splitlines()
+    equal([("line 401" in line, "1 row was" in line, "CORRUPT" in line and shard in line)
+           for line in lines], [(True, False, False), (False, True, False), (False, False, True)])
+    equal(status(s)["inbox"]["entries"], int(told[2]))
+    done = s.run("index", "put", "domains", "--from", "rows.usv", "--fold", "--json",
+                 expect=code(s, "CORRUPT"))
+    equal(json.loads(done.stdout)["damaged"], int(told[2]))
+    s.run("store", "rm", "-q", shard)
+    compile_(s)
+    equal({row["updated_at"][:3] for row in query(s)}, {"178"})
+    equal(count(s), 400)
 
 
 @it("records of any length up to 1 MiB go in and come out, and none that is longer", DIR)
@@ -350,19 +417,41 @@ def _(s):
                for line in told[:-1]], lines, (name, told))
         equal(told[-1], f"holdfast: index put domains: INVALID: {len(lines)} rows were refused, "
               f"{len(good)} put")
-        equal(done.stdout.decode(), f"put {len(good)} records, refused {len(lines)}\n")
+        equal(done.stdout.decode(), f"put {len(good)} records; refused {len(lines)} rows\n")
         seen = sorted(seen + good)
         equal(keys(s), seen, name)
-    true("'x'" in s.run("index", "put", "domains", "--from", "c.ndjson",
-                        expect=code(s, "INVALID")).stderr.decode(), "the member's name")
+    told = s.run("index", "put", "domains", "--from", "c.ndjson", expect=code(s, "INVALID"))
+    for words in ("'x'", "its member 'domain' is an object or a list"):
+        true(words in told.stderr.decode(), words)
+    told = fails(s, "INVALID", "put", "domains", "domain=a", "updated_at=\tnoon" + "x" * 99)
+    true(re.search(r"'%09noonx+\.\.\.' is no time: RFC 3339 with a zone", told), told)
     s.write("many.usv", b"no\n" * 25)
     done = s.run("index", "put", "domains", "--from", "many.usv", expect=code(s, "INVALID"))
     equal(len(done.stderr.splitlines()), 11, "ten, and the sum")
     done = s.run("index", "put", "domains", "--from", "many.usv", "--json",
                  expect=code(s, "INVALID"))
-    equal((len(done.stderr.splitlines()), json.loads(done.stdout)["refused"]), (26, 25))
+    equal((len(done.stderr.splitlines()), json.loads(done.stdout)["refused"]), (11, 25))
     for line in done.stderr.splitlines():
         equal(json.loads(line)["status"], "INVALID")
+
+
+@it("a quote that is never closed is told with the lines that it takes along", DIR)
+def _(s):
+    create(s)
+    head = "domain{0}updated_at\na{0}1\n"
+    for rest, size, words in (
+            ('b{0}"2\nc{0}3\n', 0, "in line 3 is never closed: lines 3 to 4 are left out"),
+            ('"b\n"{0}"2\nc{0}3', 0, "in line 4 is never closed: lines 3 to 5 are left out"),
+            ('b{0}"2', 0, "in it is never closed: the line is left out"),
+            ('b{0}"2\n', 10 * MIB, "in line 3 is never closed: lines 3 to 4 are left out")):
+        for form, sep in (("csv", ","), ("tsv", "\t")):
+            s.write("rows." + form, (head + rest).format(sep).encode())
+            if size:
+                os.truncate(s.file("rows." + form), size)  # too long
+            done = s.run("index", "put", "domains", "--from", "rows." + form,
+                         expect=code(s, "INVALID"))
+            equal(done.stdout, b"put 1 record; refused 1 row\n")
+            true(f" line 3: a quote that opens {words}\n" in done.stderr.decode(), done.stderr)
 
 
 @it("a header that is wrong stops the load before a row is put", DIR)
@@ -370,8 +459,11 @@ def _(s):
     create(s)
     for header, words in ((b"domain,updated_at,color", "'color'"), (b"domain,owner", "'updated_at'"),
                           (b"owner,updated_at", "'domain'"), (b"domain,updated_at,domain", "twice"),
-                          (b'domain,"updated_at', "quotes")):
-        s.write("rows.csv", header + b"\na,1,2\n")
+                          (b'domain,"updated_at', "a quote that opens in line 1 is never closed"),
+                          (b"", "longer"), (b'do"main,updated_at', "quotes")):
+        s.write("rows.csv", header + b"\na,1,2\n" if header else b"d")
+        if not header:
+            os.truncate(s.file("rows.csv"), 10 * MIB)
         text = fails(s, "INVALID", "put", "domains", "--from", "rows.csv")
         true(words in text and "header" in text, (text, words))
     equal(objects(s, "indexes/domains/inbox/"), [])
@@ -431,6 +523,7 @@ def _(s):
     equal(sorted(sum(parts, [])), everything)
     for part in parts:
         equal(part, sorted(part))
+    equal(keys(s, "--shard", "A"), parts[10], "in upper case")
     shown = s.out("index", "query", "domains", "--shard", "3", "--format", "usv").decode()
     equal([line.split(US)[0] for line in shown.splitlines()], parts[3], "in order of keys")
     text = s.out("index", "query", "domains", "--prefix", "b.07", "--format", "csv").decode()
@@ -444,7 +537,7 @@ def _(s):
     load(s, rows_of(3000), "--fold")
     told = json.loads(s.out("index", "export", "domains", "-o", "out.usv", "--json"))
     equal((told["records"], s.read("out.usv").count(b"\n")), (3000, 3000))
-    text = s.out("index", "export", "domains", "-o", "out.csv", "--format", "csv").decode()
+    text = s.out("index", "export", "domains", "-o", "out.csv").decode()
     equal(text, "exported 3000 records to out.csv\n")
     fails(s, "NOT_FOUND", "export", "domains", "-o", "nowhere/out.usv")
     s.write("out.usv", b"before")
@@ -559,14 +652,22 @@ def _(s):
     s.write("huge", b"huge\x1fa\x1f1")
     os.truncate(s.file("huge"), 100 * MIB)
     s.run("store", "put", "-q", "indexes/domains/huge.usv", "huge")
-    process = s.start("index", "query", "domains")
-    out, told = process.communicate(timeout=60)
-    equal((process.returncode, out.count(b"\n")), (0, 1), told)
-    true(b"cannot be read" in told, told)
+    s.put("indexes/domains/inbox/zz/left.usv", b"left\x1fa\x1f1\n")
+    for args in (["query"], ["export"], ["count"], ["export", "-o", "out.csv"]):
+        for more in ([], ["--json"], ["-q"]):
+            process = s.start("index", args[0], "domains", *args[1:], *more)
+            told = process.communicate(timeout=60)[1].decode()
+            equal(process.returncode, 0, told)
+            words = "6 entries of the inbox cannot be read and are left out; a compile sets them aside"
+            if more == ["--json"]:
+                equal(json.loads(told), {"index": "domains", "unreadable": 6, "why": words,
+                                         "command": f"index {args[0]}"})
+            else:
+                equal(told, "" if more else f"holdfast: index {args[0]} domains: {words}\n")
     told = totals(compile_(s))
     equal((told["aside"], told["shards_failed"], told["new"]), (6, 0, 1), told)
     now = status(s)
-    equal((now["aside"], now["inbox"]["entries"], now["inbox"]["strays"]), (6, 0, 0), now)
+    equal((now["aside"], now["inbox"]["entries"], now["inbox"]["strays"]), (6, 0, 1), now)
     reasons = {reason["entry"].split("/")[-1]: reason["why"] for reason in now["reasons"]}
     equal(sorted(reasons), ["bytes.usv", "huge.usv", "malformed.usv", "mine.usv", "stray",
                             "wide.usv"])
@@ -578,8 +679,10 @@ def _(s):
     equal(sizes[-1], 100 * MIB, "whole")
     text = s.out("index", "status", "domains").decode()
     true("set aside    6\n" in text and "5 fields" in text, text)
+    true("strays       1 in the inbox that is no entry\n" in text, text)
     equal(keys(s), ["good.example"])
     equal(totals(compile_(s))["aside"], 0, "once")
+    equal(s.get("indexes/domains/inbox/zz/left.usv"), b"left\x1fa\x1f1\n", "no folder of a shard")
 
 
 @it("a lock file of garbage stops nobody who reads, nor the other shards", DIR)
@@ -591,7 +694,7 @@ def _(s):
     equal((keys(s), get(s, "example.com")[0]["owner"]), (["example.com", "example.org"], "ada"))
     equal(status(s)["locks_unreadable"], 1)
     true("cannot be read" in s.out("index", "status", "domains").decode(), "said")
-    events = compile_(s)
+    events = compile_(s, "--wait", "0s")
     equal(sorted(e["end"] for e in events if e["event"] == "shard"), ["done", "held"], events)
     equal(len(objects(s, ".holdfast/kept/")), 1, "kept")
     equal(keys(s), ["example.com", "example.org"])
@@ -601,29 +704,31 @@ def _(s):
 def _(s):
     s.env["HOLDFAST_STORE"] = s.url + "?sync=off"
     create(s, "--digits", "1")
-    load(s, rows_of(50))
+    load(s, rows_of(400))
     held = s.out("acquire", "--ttl", "1m", "shard:domains/3").decode().strip()
     now = status(s)
     equal([holder["shard"] for holder in now["holders"]], ["3"])
     true(not now["holders"][0]["over"] and now["holders"][0]["token"] > 0, now)
     text = s.out("index", "status", "domains").decode()
     true(re.search(r"compiling    1\n  3: \S+, for ", text), text)
-    told = totals(compile_(s))
+    told = totals(compile_(s, "--wait", "0s"))
     equal((told["shards_held"], told["shards_done"]), (1, 15))
     waiting = status(s)["inbox"]["entries"]
-    told = load(s, rows_of(50, at=1780000000), "--fold", "--wait", "50ms")
-    equal(told, f"put 50 records straight into 15 shards, {waiting} of them by the inbox of "
-          "shards that are held\n")
+    told = load(s, rows_of(400, at=1780000000), "--fold", "--wait", "50ms")
+    equal(told, f"put 400 records: {400 - waiting} straight into 15 shards, {waiting} into the inbox "
+          "of shards that are held\n")
     equal(status(s)["inbox"]["entries"], 2 * waiting)
     slow = s.start("index", "put", "domains", "--from", "rows.usv", "--fold")
     until(lambda: json.loads(s.out("locks", "show", "--json", "shard:domains/3"))["queue"],
           "it waits in line")
     slow.send_signal(signal.SIGINT)
-    slow.communicate(timeout=30)
+    told = slow.communicate(timeout=30)[0].decode()
     equal(slow.returncode, -signal.SIGINT)
+    true(re.fullmatch(r"put (\d+) records: \1 straight into \d+ shards; stopped: put all again, "
+                      r"which does no harm\n", told), told)
     s.run("release", held)
     equal(totals(compile_(s))["shards_done"], 1)
-    equal((status(s)["holders"], count(s)), ([], 50))
+    equal((status(s)["holders"], count(s)), ([], 400))
     equal({row["updated_at"][:3] for row in query(s)}, {"178"})
 
 

@@ -109,7 +109,8 @@ struct compile_report crew_compile_shard(struct crew *crew, struct shard_id shar
 
 #define FILL_MAX ((size_t)100)
 
-/* A key of that shard: some number at its end makes it one. Those of the last name are remembered. */
+/* A key of that shard: some number at its end makes it one. Those of the last name are
+ * remembered. */
 static void name_key(const char *shard, const char *name, size_t n, char key[128])
 {
     static struct {

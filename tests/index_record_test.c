@@ -147,11 +147,23 @@ static void what_is_no_record_is_refused_with_the_reason(void **state)
         { { "a\x1f\x1f"
             "202\x1b[31m",
             11 },
-          "'202' is no time" },
+          "'202%1B[31m' is no time: RFC 3339 with a zone" },
         { { "a\x1f\x1f"
             "202\xc3\xa4",
             8 },
-          "'202' is no time" },
+          "'202\xc3\xa4' is no time" },
+        { { "a\x1f\x1f"
+            "\tsoon",
+            8 },
+          "'%09soon' is no time" },
+        { { "a\x1f\x1f"
+            "0123456789012345678901234567890123456789",
+            43 },
+          "'0123456789012345678901234567890123456789' is no time" },
+        { { "a\x1f\x1f"
+            "x12345678901234567890123456789012345678\xc3\xa4",
+            44 },
+          "'x12345678901234567890123456789012345678...' is no time" },
         { { "a\x1f\x1f-99999999999", 15 }, "not in the years 1 to 9999" },
         { { "a\xff" AND_TIME, 25 }, "not UTF-8: byte 0xff at 1" },
         { { "a\xc3", 2 }, "not UTF-8: byte 0xc3 at 1" },

@@ -1,4 +1,5 @@
-/* index_scene.h: two crews at one index: one behind a gate and a store that fails, one past them. */
+/* index_scene.h: two crews at one index: one behind a gate and a store that fails, one past
+ * them. */
 #ifndef TESTS_INDEX_SCENE_H
 #define TESTS_INDEX_SCENE_H
 

@@ -1,5 +1,5 @@
-/* index_watch_test.c KIND: compilers that watch: which shard is next, and who does it. KIND is mem or
- * sqlite. */
+/* index_watch_test.c KIND: compilers that watch: which shard is next, and who does it. KIND is
+ * mem or sqlite. */
 #include "base/check.h"
 #include "index_scene.h"
 

@@ -75,14 +75,15 @@ void compile_shard(struct index *index, const struct compile_options *options,
 enum hf_status compile_pick(struct index *index, const struct compile_options *options,
                             struct shard_id *ret_shard, bool *ret_few, struct hf_error *error);
 
-/* Compiles as the options say. The index must have been opened with a client. Writes the manifest
- * at the end, and once a minute.
+/* Compiles as the options say. The index must have been opened with a client. Writes the
+ * manifest at the end, and once a minute.
  *
- * With `once`: OK when every shard that had entries was done, by us or by others, or others hold it
- * still after `wait`; the totals tell. HELD when it was that one shard that was asked for. Else the
- * first reason; a store that fails at some shards in a row is asked for no more. A dead worker's lock
- * can often be proven over at once, but that of an earlier boot of this machine only by having
- * watched it for as long as it lasts: so who is started again and again should wait that long.
+ * With `once`: OK when every shard that had entries was done, by us or by others, or others hold
+ * it still after `wait`; the totals tell. HELD when it was that one shard that was asked for.
+ * Else the first reason; a store that fails at some shards in a row is asked for no more. A dead
+ * worker's lock can often be proven over at once, but that of an earlier boot of this machine
+ * only by having watched it for as long as it lasts: so who is started again and again should
+ * wait that long.
  *
  * A watcher ends OK when it is stopped. */
 enum hf_status index_compile(struct index *index, const struct compile_options *options,

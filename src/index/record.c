@@ -4,9 +4,12 @@
  * once, and closer only at what is not plain ASCII text. */
 #include "index/record.h"
 
+#include "base/check.h"
 #include "base/rule.h"
 #include "base/utf8.h"
 #include "base/word.h"
+
+#include <stdio.h>
 
 #define UNIT_SEPARATOR   '\x1f'
 #define RECORD_SEPARATOR '\x1e'
@@ -269,19 +272,43 @@ static enum hf_status read_key(const struct scan *scan, struct buffer *space,
     return HF_OK;
 }
 
+/* What was taken for a time, on one line that no terminal minds: control characters as %XX, as
+ * in the names of entries, and cut when it is long. */
+#define SHOWN_BYTES    40
+#define SHOWN_TEXT_MAX (3 * SHOWN_BYTES + sizeof "...")
+static const char *show(struct view text, char shown[SHOWN_TEXT_MAX])
+{
+    size_t size = 0, at = 0, next;
+    for (; at < text.size; at = next) {
+        unsigned char byte = (unsigned char)text.data[at];
+        next = at + (byte < 0x80 ? 1 : utf8_size(view_from(text, at)));
+        check(next > at); /* it was read as UTF-8 before */
+        if (next > SHOWN_BYTES)
+            break;
+        if (byte < 0x20 || byte == 0x7f) {
+            size += (size_t)snprintf(shown + size, SHOWN_TEXT_MAX - size, "%%%02X", byte);
+        } else {
+            memcpy(shown + size, text.data + at, next - at);
+            size += next - at;
+        }
+    }
+    snprintf(shown + size, SHOWN_TEXT_MAX - size, "%s", at < text.size ? "..." : "");
+    return shown;
+}
+
 /* Names of entries have room for the years 1 to 9999. */
 static enum hf_status read_time(struct view text, struct instant *ret_time,
                                 struct hf_error *error)
 {
     struct instant time;
+    char shown[SHOWN_TEXT_MAX];
     if (text.size == 0)
         return error_set(error, HF_INVALID, "the record has no time");
-    if (!instant_parse(text, &time)) {
-        struct view shown = view_first(text, skip_plain(text, 0)); /* no terminal minds it */
+    if (!instant_parse(text, &time))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is no time: RFC 3339 or a number since 1970 is expected",
-                         VIEW_ARGS(view_first(shown, 40)));
-    }
+                         "'%s' is no time: RFC 3339 with a zone, or a number since 1970, is "
+                         "expected",
+                         show(text, shown));
     if (time.s < INSTANT_S_MIN || time.s > INSTANT_S_MAX)
         return error_set(error, HF_INVALID, "the time %.*s is not in the years 1 to 9999",
                          VIEW_ARGS(view_first(text, 40)));

@@ -146,8 +146,7 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
         schema->field_count < wanted->field_count ? schema->field_count : wanted->field_count;
     if (schema->digits != wanted->digits)
         return error_set(error, HF_INVALID,
-                         "the shards of the index have names of %u digit%s, which cannot "
-                         "become %u",
+                         "the index has shards of %u digit%s, which cannot become %u",
                          schema->digits, schema->digits == 1 ? "" : "s", wanted->digits);
     if (schema->foreign != wanted->foreign)
         return error_set(error, HF_INVALID,

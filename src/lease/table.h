@@ -162,7 +162,8 @@ struct table_op {
  *   INVALID    a ttl or scope out of bounds
  *   ALREADY    acquire with once_per: it was done within the period
  *   UNAVAILABLE  the table is full, or out of memory
- * A refusal may also have `changed` the table (what was over is cleared, what had no end has one). */
+ * A refusal may also have `changed` the table (what was over is cleared, what had no end has
+ * one). */
 enum hf_status table_apply(struct lease_table *table, struct table_op *op,
                            const struct evidence *evidence);
 

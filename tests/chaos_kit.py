@@ -1,0 +1,162 @@
+"""chaos_kit.py: what the tests share that kill processes at work on one store: TAP, the program on
+a store, processes that are listened to and killed, and the stores themselves.
+"""
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "holdfast")
+US = "\x1f"
+PATIENCE = 150.0
+
+count = failures = 0
+
+
+def tell(good, sentence, detail=""):
+    global count, failures
+    count += 1
+    failures += not good
+    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
+    for line in detail.splitlines()[:40]:
+        print(f"# {line}", flush=True)
+
+
+def say(text):
+    print(f"# {text}", flush=True)
+
+
+class Bucket:
+    """One store, and the program on it."""
+
+    def __init__(self, url, environment):
+        self.url = url
+        self.place = url.partition("?")[0]  # of a local store
+        self.environment = dict(environment, HOLDFAST_STORE=url)
+
+    def run(self, *words, stdin=b""):
+        return subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
+                              input=stdin, timeout=PATIENCE)
+
+    def must(self, *words, stdin=b""):
+        done = self.run(*words, stdin=stdin)
+        if done.returncode != 0:
+            raise SystemExit(f"Bail out! {' '.join(words)[:200]}: {done.stderr.decode().strip()}")
+        return done.stdout
+
+    def json(self, *words):
+        return [json.loads(line) for line in self.must("--json", *words).splitlines()]
+
+    def listing(self, prefix, *options):
+        """What is there below a prefix: (key, size)."""
+        rows = self.json("store", "ls", *options, prefix)
+        return [(row["key"], row["size"]) for row in rows if "key" in row]
+
+
+# ---- Processes ----------------------------------------------------------------------------------
+
+
+class Child:
+    """A process, whose lines a thread passes to hear() with the time at which it read them."""
+
+    def __init__(self, bucket, *words, stderr):
+        self.killed_at = None
+        self.process = subprocess.Popen([PROGRAM, *words], env=bucket.environment,
+                                        stdout=subprocess.PIPE, stderr=stderr, text=True,
+                                        errors="replace")
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.hear(time.monotonic(), line)
+
+    def runs(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        self.killed_at = time.monotonic()
+        self.process.kill()
+        self.wait()
+
+    def wait(self):
+        self.process.wait(PATIENCE)
+        self.reader.join(30)
+
+
+class Crew:
+    """Children, each made by a function of its number; whoever is killed is replaced."""
+
+    def __init__(self, size, make):
+        self.make = make
+        self.all, self.alive = [], []
+        for _ in range(size):
+            self.start()
+
+    def start(self):
+        child = self.make(len(self.all))
+        self.all.append(child)
+        self.alive.append(child)
+
+    def running(self):
+        return [child for child in self.alive if child.runs()]
+
+    def kill_one(self, draw):
+        running = self.running()
+        if running:
+            victim = draw.choice(running)
+            victim.kill()
+            self.alive.remove(victim)
+            self.start()
+        return bool(running)
+
+    def drain(self):
+        """Waits for all that were not killed; those that did not end well."""
+        for child in self.alive:
+            child.wait()
+        return [child for child in self.alive if child.process.returncode != 0]
+
+
+# ---- Stores -------------------------------------------------------------------------------------
+
+# Where a test is at work: a scratch folder, a function that gives a Bucket for a name, and the
+# cluster, if there is one.
+Site = collections.namedtuple("Site", "folder bucket ceph")
+
+
+def on_ceph(story, place):
+    import lock_ceph_test  # the cluster
+    ceph = lock_ceph_test.Ceph(place)
+    try:
+        begun = time.monotonic()
+        ceph.up()
+        say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
+        story(Site(place, lambda name: Bucket(ceph.url(1, name), ceph.environment), ceph))
+    finally:
+        ceph.down()
+
+
+def on_disk(story, place, store):
+    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_STORE"}
+    kind, _, without = store.partition("-without-")
+    ending = "-bucket" + (f"?{without}=off" if without else "")
+    story(Site(place, lambda name: Bucket(f"{kind}:{place}/{name}{ending}", environment), None))
+
+
+def play(story, store):
+    """Runs a story on a Site of a kind; the exit status."""
+    place = tempfile.mkdtemp(prefix="holdfast-chaos-")
+    try:
+        if store == "ceph":
+            on_ceph(story, place)
+        else:
+            on_disk(story, place, store)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    print(f"1..{count}")
+    return failures > 0
