@@ -8,7 +8,7 @@
 #define TERM_MAX 160
 
 static const char tagline[] =
-    "leases, locks and compaction for anything that lives in a bucket";
+    "leases, locks, compaction and indexes for anything that lives in a bucket";
 static const char description[] = "Holdfast needs no lock server: everything that must be "
                                   "agreed on is a small document in an object store, changed "
                                   "only by conditional writes. A store is a folder, an SQLite "

@@ -48,7 +48,7 @@ const struct command index_commands[] = {
                        .type = OPTION_COUNT,
                        .value = "N",
                        .summary = "cut into 16, 256, 4096 or 65536 shards by 1 to 4 digits of "
-                                  "a hash; 2 if left out; never changes" },
+                                  "a hash; 2 if left out and it is new; never changes" },
                      { .name = "no-foreign",
                        .summary = "take no entries that other programs write into the store "
                                   "by themselves; saves a request here and there" } },
@@ -57,7 +57,8 @@ const struct command index_commands[] = {
                      "inboxes into shards; readers see both at any time, and wait for neither.",
                      "Made once: again with the same fields is fine. With more fields behind "
                      "those it has, it is extended: older records have them empty. Fields are "
-                     "never taken away, moved or renamed." },
+                     "never taken away, moved or renamed. Options that are left out are as in "
+                     "the index that is there." },
         .json = "one JSON object with made (created, extended or unchanged), the version and "
                 "the number of fields and shards",
         .examples = { { "holdfast index create hosts --fields host,seen --key host --time seen",
@@ -82,7 +83,8 @@ const struct command index_commands[] = {
                      FORMAT_OPTION("if left out, as the name of the file ends"),
                      { .name = "fold",
                        .summary = "put them straight into shards, under their locks: faster "
-                                  "for large files" },
+                                  "for large files; those of shards that get fewer than 8 at "
+                                  "once go by the inbox" },
                      { .name = "wait",
                        .type = OPTION_SPAN,
                        .value = "SPAN",
@@ -91,18 +93,19 @@ const struct command index_commands[] = {
         .details = { "A record that was put is durable, and every reader sees it from then on. "
                      "To put it again does no harm. When a record with a later time is there "
                      "already, that one stays.",
-                     "csv and tsv have a header that names the fields, in any order; ndjson "
-                     "has "
-                     "an object a line with fields by name; usv has them by position, with "
-                     "0x1F "
-                     "between them and a newline or 0x1E behind a record. Fields that are not "
-                     "mentioned are empty; one that the index has not is refused.",
+                     "csv and tsv have a header that names the fields, in any order, and tsv "
+                     "is csv with tabs: quotes as in csv; ndjson has an object a line with "
+                     "fields by name; usv has them by position, with 0x1F between them and a "
+                     "newline or 0x1E behind a record. Fields that are not mentioned are "
+                     "empty; one that the index has not is refused.",
                      "A row that cannot be a record, or is longer than 1 MiB, is told with its "
                      "line and left out; the others are put, and the command ends as INVALID. "
-                     "The first ten are told, and how many there were.",
+                     "The first ten are told, and how many there were. Records of a shard that "
+                     "is damaged stay in its inbox; that is told at the end.",
                      "Times are RFC 3339 with a zone, or seconds, milli-, micro- or "
                      "nanoseconds since 1970, told apart by their size." },
-        .json = "one JSON object with how many records were put and how many rows refused",
+        .json = "one JSON object with how many records were put, how many rows refused, and "
+                "up to which line",
         .examples = { { "holdfast index put domains domain=example.com owner=ada",
                         "one record, as of now" },
                       { "holdfast index put domains domain=example.com owner=joe "
@@ -141,8 +144,8 @@ const struct command index_commands[] = {
                      { .name = "since",
                        .type = OPTION_TEXT,
                        .value = "TIME",
-                       .summary = "only records of this time or later: RFC 3339, or a number "
-                                  "since 1970" },
+                       .summary = "only records of this time or later: RFC 3339 with a zone, "
+                                  "or a number since 1970" },
                      { .name = "where",
                        .type = OPTION_TEXT,
                        .many = true,
@@ -159,6 +162,8 @@ const struct command index_commands[] = {
         .details = { "Records come shard by shard, within a shard in the order of their keys. "
                      "All shards are read, but of each only where keys with the prefix can be; "
                      "nothing is held in memory but what is read at the time.",
+                     "--where compares text, byte by byte; --since compares times, however "
+                     "they are written.",
                      "A shard that is damaged is told, and the others are shown all the same.",
                      PLAIN_WORDS },
         .json = "JSON lines, one a record, with its fields by name",
@@ -183,15 +188,14 @@ const struct command index_commands[] = {
                        .value = "FILE",
                        .completion = COMPLETE_FILE,
                        .summary = "write to this file; it has its name only when it is whole" },
-                     FORMAT_OPTION("usv if left out") },
+                     FORMAT_OPTION("if left out, as the name of the file ends, or else usv") },
         .details = { "Every key once, with its latest record, whether it is compiled yet or "
                      "not. 'index put --from' reads each of these formats back, to the same "
                      "records." },
         .json = "with --output one JSON object with how many records; without it JSON lines, "
                 "one a record",
         .examples = { { "holdfast index export domains > all.usv", "as it is stored" },
-                      { "holdfast index export domains -o all.csv --format csv",
-                        "for a spreadsheet" } },
+                      { "holdfast index export domains -o all.csv", "for a spreadsheet" } },
         .run = run_index_export,
     },
     {
@@ -222,6 +226,11 @@ const struct command index_commands[] = {
                        .summary =
                            "of the lock on a shard, which is renewed; a dead worker's is "
                            "taken over after this; 1m if left out" },
+                     { .name = "wait",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "with --once: go on so long with shards that others hold, "
+                                  "who may be dead; 1m30s if left out" },
                      { .name = "poll",
                        .type = OPTION_SPAN,
                        .value = "SPAN",

@@ -47,6 +47,9 @@ enum rows_format {
     ROWS_PLAIN, /* for people: tabs between fields, escaped, without a header; never read */
 };
 
+/* By how the name of a file ends; false when that tells nothing. */
+bool index_format_of_name(struct view path, enum rows_format *ret_format);
+
 /* The format of --format, or else `usual`. */
 enum hf_status index_format_option(struct cli *cli, enum rows_format usual,
                                    enum rows_format *ret_format);

@@ -63,9 +63,11 @@ static void tell_report(struct output *out, const struct compile_report *report)
         output_print(out, ", %" PRIu64 " new, %" PRIu64 " later, %" PRIu64 " superseded",
                      report->fold.records_new, report->fold.records_later,
                      report->fold.superseded);
-        if (report->folds > 0)
-            output_print(out, "; %" PRIu64 " records, %s", report->fold.records,
-                         size_text(report->fold.bytes, size));
+        if (report->folds > 0) {
+            output_text(out, "; ");
+            output_count(out, report->fold.records, "record");
+            output_print(out, ", %s", size_text(report->fold.bytes, size));
+        }
     }
     if (report->why.status != HF_OK) {
         output_text(out, ": ");

@@ -79,6 +79,19 @@ enum hf_status index_field(const struct schema *schema, struct view name, size_t
     return HF_INVALID;
 }
 
+/* Like shard_number, but digits may be in upper case, too. */
+static bool read_shard(struct view text, unsigned digits, size_t *ret_number)
+{
+    char small[INDEX_DIGITS_MAX];
+    if (text.size > sizeof small)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        bool upper = text.data[i] >= 'A' && text.data[i] <= 'F';
+        small[i] = (char)(upper ? text.data[i] | 0x20 : text.data[i]);
+    }
+    return shard_number((struct view){ small, text.size }, digits, ret_number);
+}
+
 enum hf_status index_shard_option(struct index_desk *desk, struct shard_id *ret_shard)
 {
     struct cli *cli = desk->cli;
@@ -88,7 +101,7 @@ enum hf_status index_shard_option(struct index_desk *desk, struct shard_id *ret_
     *ret_shard = (struct shard_id){ "" };
     if (!value)
         return HF_OK;
-    if (!shard_number(value->text, digits, &number))
+    if (!read_shard(value->text, digits, &number))
         return error_set(&cli->error, HF_INVALID,
                          "--shard takes %u hexadecimal digit%s, as in '%s', not '%.*s'", digits,
                          digits == 1 ? "" : "s", shard_of_number(0, digits).text,
@@ -98,6 +111,24 @@ enum hf_status index_shard_option(struct index_desk *desk, struct shard_id *ret_
 }
 
 /* ---- Formats ------------------------------------------------------------------------- */
+
+bool index_format_of_name(struct view path, enum rows_format *ret_format)
+{
+    static const struct {
+        const char *end;
+        enum rows_format format;
+    } ends[] = { { ".usv", ROWS_USV },
+                 { ".csv", ROWS_CSV },
+                 { ".tsv", ROWS_TSV },
+                 { ".ndjson", ROWS_NDJSON },
+                 { ".jsonl", ROWS_NDJSON } };
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (view_ends_with(path, view_of(ends[i].end))) {
+            *ret_format = ends[i].format;
+            return true;
+        }
+    return false;
+}
 
 enum hf_status index_format_option(struct cli *cli, enum rows_format usual,
                                    enum rows_format *ret_format)

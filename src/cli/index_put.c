@@ -21,17 +21,37 @@
 
 #define DIGITS_USUAL 2
 
+/* The names of --fields. */
+static enum hf_status take_fields(struct cli *cli, struct view *fields, size_t *ret_count)
+{
+    struct view rest = cli_option(cli, "fields")->text;
+    size_t count = 0;
+    if (rest.size == 0)
+        return error_set(&cli->error, HF_INVALID, "an index needs fields: --fields a,b,c");
+    for (bool more = true; more; count++) {
+        if (count == INDEX_FIELDS_MAX)
+            return error_set(&cli->error, HF_INVALID, "an index has up to %d fields",
+                             INDEX_FIELDS_MAX);
+        more = view_find(rest, ',') < rest.size;
+        fields[count] = view_cut(&rest, ',');
+        if (fields[count].size == 0)
+            return error_set(&cli->error, HF_INVALID,
+                             "--fields takes names with a comma between them, and name %zu is "
+                             "empty",
+                             count + 1);
+    }
+    *ret_count = count;
+    return HF_OK;
+}
+
 static enum hf_status take_schema(struct cli *cli, struct schema *ret_schema)
 {
     struct view fields[INDEX_FIELDS_MAX];
     size_t count = 0;
-    struct view rest = cli_option(cli, "fields")->text;
     const struct option_value *digits = cli_option(cli, "digits");
-    while (rest.size > 0 && count < INDEX_FIELDS_MAX)
-        fields[count++] = view_cut(&rest, ',');
-    if (rest.size > 0)
-        return error_set(&cli->error, HF_INVALID, "an index has up to %d fields",
-                         INDEX_FIELDS_MAX);
+    enum hf_status status = take_fields(cli, fields, &count);
+    if (status != HF_OK)
+        return status;
     if (digits && (digits->number == 0 || digits->number > INDEX_DIGITS_MAX))
         return error_set(&cli->error, HF_INVALID, "--digits takes 1 to %d, not %.*s",
                          INDEX_DIGITS_MAX, VIEW_ARGS(view_first(digits->text, 40)));
@@ -61,8 +81,29 @@ static void tell_made(struct cli *cli, enum index_made made, const struct schema
     output_print(&cli->out, "%s index %s", words[made], cli->arguments[0]);
     if (made == INDEX_EXTENDED)
         output_print(&cli->out, " to version %zu", schema->version_count);
-    output_print(&cli->out, ": %zu fields, %zu shards\n", schema->field_count,
-                 shard_count(schema->digits));
+    output_text(&cli->out, ": ");
+    output_count(&cli->out, schema->field_count, "field");
+    output_text(&cli->out, ", ");
+    output_count(&cli->out, shard_count(schema->digits), "shard");
+    output_text(&cli->out, "\n");
+}
+
+/* What was left out is as in the index that is there, if there is one. */
+static enum hf_status fill_in(struct cli *cli, struct schema *schema)
+{
+    struct index *index = NULL;
+    enum hf_status status =
+        index_open(cli->store, /* client */ NULL, cli_argument(cli, 0), &index, &cli->error);
+    if (status == HF_NOT_FOUND)
+        return error_clear(&cli->error);
+    if (status != HF_OK)
+        return status;
+    if (!cli_given(cli, "digits"))
+        schema->digits = index->schema.digits;
+    if (!cli_given(cli, "no-foreign"))
+        schema->foreign = index->schema.foreign;
+    index_close(index);
+    return HF_OK;
 }
 
 enum hf_status run_index_create(struct cli *cli)
@@ -73,6 +114,8 @@ enum hf_status run_index_create(struct cli *cli)
     enum hf_status status = take_schema(cli, &schema);
     if (status == HF_OK)
         status = cli_open_store(cli);
+    if (status == HF_OK)
+        status = fill_in(cli, &schema);
     if (status == HF_OK)
         status = index_create(cli->store, cli_argument(cli, 0), &schema, &made, &cli->error);
     if (status == HF_OK)
@@ -171,6 +214,12 @@ static enum hf_status put_one(struct index_desk *desk, struct buffer *bytes,
 #define WAIT_STEP         SPAN_MS(500)
 #define REFUSALS_SHOWN    10
 
+/* To lock, read and write a shard for less than this takes longer than so many entries. */
+#define FOLD_FEW 8
+
+/* How records got there: without --fold, and with it straight or by the inbox, and why. */
+enum way { WAY_INBOX, WAY_STRAIGHT, WAY_HELD, WAY_FEW, WAY_DAMAGED, WAYS };
+
 struct loading {
     struct index_desk desk;
     struct rows rows;
@@ -183,17 +232,18 @@ struct loading {
     size_t count, capacity;
     uint64_t bytes; /* that it takes of memory */
     struct buffer space;
-    struct manifest noted; /* shards that were folded */
-    uint64_t taken;        /* records that are there and durable ... */
-    uint64_t by_inbox;     /* ... of them, of shards that somebody else held for long */
-    uint64_t refused;      /* rows */
-    uint64_t lines_taken;  /* the last line of which is known that all up to it is done */
+    struct manifest noted;   /* shards that were folded */
+    uint64_t taken;          /* records that are there and durable ... */
+    uint64_t by_way[WAYS];   /* ... and how they got there */
+    struct hf_error trouble; /* of the first shard that is damaged */
+    uint64_t refused;        /* rows */
+    uint64_t lines_taken;    /* the last line of which is known that all up to it is done */
 };
 
 static void refuse(struct loading *loading, struct hf_error *error)
 {
     struct cli *cli = loading->desk.cli;
-    if (loading->refused++ >= REFUSALS_SHOWN && !cli->json)
+    if (loading->refused++ >= REFUSALS_SHOWN)
         return;
     gauge_clear(&loading->gauge);
     error_prefix(error, "line %" PRIu64, loading->rows.line);
@@ -241,7 +291,7 @@ static enum hf_status keep_row(struct loading *loading, struct hf_error *error)
 
 /* Puts records into the inbox, in as many calls as it takes. */
 static enum hf_status put_records(struct loading *loading, const struct record *records,
-                                  size_t count)
+                                  size_t count, enum way way)
 {
     struct view batch[BATCH_MAX];
     size_t bad;
@@ -255,6 +305,7 @@ static enum hf_status put_records(struct loading *loading, const struct record *
             return status;
         done += now;
         loading->taken += now;
+        loading->by_way[way] += now;
     }
     return HF_OK;
 }
@@ -314,28 +365,42 @@ static enum hf_status fold_when_free(struct loading *loading, struct shard_id sh
     }
 }
 
-/* A shard that others keep busy takes its records by way of the inbox, which waits for nobody. */
+/* A shard that is damaged is for people to mend; what belongs to it waits in its inbox. */
+static void note_damage(struct loading *loading, struct shard_id shard)
+{
+    if (loading->trouble.status != HF_OK)
+        return;
+    loading->trouble = loading->desk.cli->error;
+    error_prefix(&loading->trouble, "records of shard %s are in its inbox", shard.text);
+}
+
+/* A shard that cannot be written takes its records by way of the inbox, which waits for nobody. */
 static enum hf_status fold_shard(struct loading *loading, size_t shard, struct record *records,
                                  size_t count)
 {
     struct fold_report report = { 0 };
     struct shard_id id = shard_of_number(shard, loading->desk.index->schema.digits);
     enum hf_status status = fold_when_free(loading, id, records, count, &report);
-    if (status == HF_HELD || status == HF_CONFLICT || status == HF_FENCED) {
-        status = put_records(loading, records, count);
-        loading->by_inbox += status == HF_OK ? count : 0;
-        return status;
+    if (status == HF_HELD || status == HF_LOST || status == HF_CONFLICT || status == HF_FENCED)
+        return put_records(loading, records, count, WAY_HELD);
+    if (status == HF_CORRUPT || status == HF_UNSUPPORTED) {
+        note_damage(loading, id);
+        return put_records(loading, records, count, WAY_DAMAGED);
     }
     if (status != HF_OK)
         return status;
     loading->taken += count;
+    loading->by_way[WAY_STRAIGHT] += count;
     manifest_note(&loading->noted, shard, report.records, report.bytes);
     return HF_OK;
 }
 
+/* Shard by shard. Those of which there are few are moved to the front, where all records were dealt
+ * with already, and go into the inbox together at last. */
 static enum hf_status fold_batch(struct loading *loading)
 {
     struct cli *cli = loading->desk.cli;
+    size_t few = 0;
     size_t *shards = malloc(loading->count * sizeof *shards);
     if (!shards)
         return error_no_memory(&cli->error);
@@ -344,12 +409,17 @@ static enum hf_status fold_batch(struct loading *loading)
         for (end = i + 1; end < loading->count && shards[end] == shards[i];)
             end++;
         status = interrupt_check(&cli->error);
-        if (status == HF_OK)
+        if (end - i < FOLD_FEW) {
+            memmove(loading->records + few, loading->records + i,
+                    (end - i) * sizeof *loading->records);
+            few += end - i;
+        } else if (status == HF_OK) {
             status = fold_shard(loading, shards[i], loading->records + i, end - i);
+        }
         gauge_step(&loading->gauge, loading->rows.bytes_read, loading->size);
     }
     free(shards);
-    return status;
+    return status == HF_OK ? put_records(loading, loading->records, few, WAY_FEW) : status;
 }
 
 /* ---- The whole file ------------------------------------------------------------------ */
@@ -358,15 +428,16 @@ static enum hf_status flush_batch(struct loading *loading)
 {
     enum hf_status status = HF_OK;
     if (loading->count > 0)
-        status = loading->fold ? fold_batch(loading)
-                               : put_records(loading, loading->records, loading->count);
+        status = loading->fold
+                     ? fold_batch(loading)
+                     : put_records(loading, loading->records, loading->count, WAY_INBOX);
     if (status != HF_OK)
         return status;
     arena_release(&loading->arena);
     loading->arena = ARENA_INIT;
     loading->count = 0;
     loading->bytes = 0;
-    loading->lines_taken = loading->rows.line;
+    loading->lines_taken = loading->rows.last_line;
     return HF_OK;
 }
 
@@ -413,71 +484,108 @@ static enum hf_status load_rows(struct loading *loading)
     return status;
 }
 
+static void tell_json(const struct loading *loading)
+{
+    const uint64_t *by_way = loading->by_way;
+    json_t *object = json_object();
+    json_add_count(&object, "records", loading->taken);
+    json_add_count(&object, "refused", loading->refused);
+    json_add_bool(&object, "stopped", interrupted());
+    json_add_count(&object, "up_to_line", loading->lines_taken);
+    json_add_bool(&object, "folded", loading->fold);
+    if (loading->fold) {
+        json_add_count(&object, "shards", loading->noted.count);
+        json_add_count(&object, "straight", by_way[WAY_STRAIGHT]);
+        json_add_count(&object, "by_inbox", loading->taken - by_way[WAY_STRAIGHT]);
+        json_add_count(&object, "held", by_way[WAY_HELD]);
+        json_add_count(&object, "few", by_way[WAY_FEW]);
+        json_add_count(&object, "damaged", by_way[WAY_DAMAGED]);
+    }
+    output_json(&loading->desk.cli->out, object);
+}
+
+/* ": 40 straight into 3 shards, 2 into the inbox of shards that are held" */
+static void tell_ways(struct output *out, const struct loading *loading)
+{
+    static const char *const words[WAYS] = {
+        [WAY_STRAIGHT] = "straight into ",
+        [WAY_HELD] = "into the inbox of shards that are held",
+        [WAY_FEW] = "into the inbox of shards that get few",
+        [WAY_DAMAGED] = "into the inbox of shards that are damaged",
+    };
+    const char *before = ": ";
+    for (size_t i = 0; i < WAYS; i++) {
+        if (loading->by_way[i] == 0)
+            continue;
+        output_print(out, "%s%" PRIu64 " %s", before, loading->by_way[i], words[i]);
+        if (i == WAY_STRAIGHT)
+            output_count(out, loading->noted.count, "shard");
+        before = ", ";
+    }
+}
+
 static void tell_loaded(const struct loading *loading)
 {
     struct cli *cli = loading->desk.cli;
-    if (cli->json) {
-        json_t *object = json_object();
-        json_add_count(&object, "records", loading->taken);
-        json_add_count(&object, "refused", loading->refused);
-        json_add_bool(&object, "folded", loading->fold);
-        json_add_count(&object, "by_inbox", loading->by_inbox);
-        output_json(&cli->out, object);
-        return;
-    }
-    if (cli->quiet)
+    if (cli->json)
+        tell_json(loading);
+    if (cli->json || cli->quiet)
         return;
     output_text(&cli->out, "put ");
     output_count(&cli->out, loading->taken, "record");
     if (loading->fold)
-        output_print(&cli->out, " straight into %zu shards", loading->noted.count);
-    if (loading->by_inbox > 0)
-        output_print(&cli->out, ", %" PRIu64 " of them by the inbox of shards that are held",
-                     loading->by_inbox);
-    if (loading->refused > 0)
-        output_print(&cli->out, ", refused %" PRIu64, loading->refused);
+        tell_ways(&cli->out, loading);
+    if (loading->refused > 0) {
+        output_text(&cli->out, "; refused ");
+        output_count(&cli->out, loading->refused, "row");
+    }
+    if (interrupted() && loading->lines_taken > 0)
+        output_print(&cli->out, "; stopped: all up to line %" PRIu64 " is in the index",
+                     loading->lines_taken);
+    else if (interrupted())
+        output_text(&cli->out, "; stopped: put all again, which does no harm");
     output_text(&cli->out, "\n");
+}
+
+static enum hf_status tell_refused(const struct loading *loading, struct hf_error *error)
+{
+    return error_set(error, HF_INVALID, "%" PRIu64 " row%s refused, %" PRIu64 " put",
+                     loading->refused, loading->refused == 1 ? " was" : "s were",
+                     loading->taken);
 }
 
 /* What is there by now is there to stay, and the rest can be put again from this line on. */
 static enum hf_status judge_load(struct loading *loading, enum hf_status status)
 {
     struct cli *cli = loading->desk.cli;
+    struct hf_error refused;
+    if (status == HF_OK || interrupted())
+        tell_loaded(loading);
     if (status != HF_OK) {
         if (loading->lines_taken > 0)
             error_prefix(&cli->error, "all up to line %" PRIu64 " is in the index; then",
                          loading->lines_taken);
         return status;
     }
-    tell_loaded(loading);
-    if (loading->refused == 0)
-        return HF_OK;
-    return error_set(&cli->error, HF_INVALID, "%" PRIu64 " row%s refused, %" PRIu64 " put",
-                     loading->refused, loading->refused == 1 ? " was" : "s were",
-                     loading->taken);
+    if (loading->trouble.status == HF_OK)
+        return loading->refused > 0 ? tell_refused(loading, &cli->error) : HF_OK;
+    if (loading->refused > 0) {
+        tell_refused(loading, &refused);
+        cli_report(cli, cli_argument(cli, 0), &refused);
+    }
+    cli->error = loading->trouble;
+    return cli->error.status;
 }
 
 /* ---- Where rows come from ------------------------------------------------------------ */
 
-/* By how the name of the file ends. */
-static enum hf_status guess_format(struct cli *cli, struct view path,
-                                   enum rows_format *ret_format)
+static enum hf_status take_format(struct cli *cli, struct view path,
+                                  enum rows_format *ret_format)
 {
-    static const struct {
-        const char *end;
-        enum rows_format format;
-    } ends[] = { { ".usv", ROWS_USV },
-                 { ".csv", ROWS_CSV },
-                 { ".tsv", ROWS_TSV },
-                 { ".ndjson", ROWS_NDJSON },
-                 { ".jsonl", ROWS_NDJSON } };
     if (cli_given(cli, "format"))
         return index_format_option(cli, ROWS_USV, ret_format);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (view_ends_with(path, view_of(ends[i].end))) {
-            *ret_format = ends[i].format;
-            return HF_OK;
-        }
+    if (index_format_of_name(path, ret_format))
+        return HF_OK;
     return error_set(&cli->error, HF_INVALID,
                      "nobody can tell the format of '%.*s': say --format usv, csv, tsv or "
                      "ndjson",
@@ -546,7 +654,7 @@ static enum hf_status put_many(struct cli *cli, struct view path)
                                  .wait = wait ? wait->span : FOLD_WAIT };
     if (wait && !loading->fold)
         return error_set(&cli->error, HF_INVALID, "--wait goes with --fold");
-    enum hf_status status = guess_format(cli, path, &format);
+    enum hf_status status = take_format(cli, path, &format);
     if (status != HF_OK)
         return status;
     status = index_desk_open(&loading->desk, cli, /* compiles */ loading->fold);

@@ -94,13 +94,15 @@ static bool show_progress(void *argument, const struct walk_totals *totals)
 {
     struct index_walking *walking = argument;
     struct gauge *gauge = &walking->gauge;
-    char words[80];
+    char words[120];
+    walking->totals = *totals;
     if (interrupted())
         return false;
     if (!gauge_is_due(gauge))
         return true;
-    snprintf(words, sizeof words, "%s  %" PRIu64 " of %" PRIu64 " shards  %" PRIu64 " records",
-             walking->verb, totals->shards_read, totals->shards_total, totals->records);
+    snprintf(words, sizeof words, "%s  %" PRIu64 " of %" PRIu64 " shards  %" PRIu64 " record%s",
+             walking->verb, totals->shards_read, totals->shards_total, totals->records,
+             totals->records == 1 ? "" : "s");
     gauge_say(gauge, view_of(words));
     return true;
 }
@@ -133,16 +135,30 @@ static void tell_trouble(void *argument, const struct hf_error *error)
         walking->trouble = *error;
 }
 
+/* It is no failure: what was asked for is shown. */
 static void tell_unreadable(const struct index_walking *walking)
 {
     struct cli *cli = walking->desk.cli;
     uint64_t count = walking->totals.unreadable;
-    if (count > 0 && !cli->quiet && !cli->json)
-        fprintf(stderr,
-                "holdfast: %s %s: %" PRIu64 " entr%s of the inbox cannot be read and %s left "
-                "out; a compile sets %s aside\n",
-                cli->command->path, cli->arguments[0], count, count == 1 ? "y" : "ies",
-                count == 1 ? "is" : "are", count == 1 ? "it" : "them");
+    bool one = count == 1;
+    struct hf_error note, ignored;
+    struct output err;
+    if (count == 0 || cli->quiet)
+        return;
+    error_set(&note, HF_OK,
+              "%" PRIu64 " entr%s of the inbox cannot be read and %s left out; a compile sets "
+              "%s aside",
+              count, one ? "y" : "ies", one ? "is" : "are", one ? "it" : "them");
+    output_init(&err, STDERR_FILENO);
+    if (cli->json)
+        output_json(&err, json_pack("{s:s, s:I, s:s, s:s}", "index", walking->desk.index->name,
+                                    "unreadable", (json_int_t)count, "why", note.why, "command",
+                                    cli->command->path));
+    else
+        output_print(&err, "holdfast: %s %s: %s\n", cli->command->path,
+                     walking->desk.index->name, note.why);
+    output_flush(&err, &ignored);
+    output_release(&err);
 }
 
 static struct index_visitor visitor_of(struct index_walking *walking)
@@ -163,8 +179,7 @@ static enum hf_status walk(struct index_walking *walking)
         status = error_clear(&cli->error);
     if (status != HF_OK && status != walking->trouble.status)
         cli->reported = false;
-    if (status == HF_OK)
-        tell_unreadable(walking);
+    tell_unreadable(walking);
     return status;
 }
 
@@ -225,8 +240,8 @@ static enum hf_status take_query(struct index_walking *walking,
     query->since_given = since != NULL;
     if (since && !instant_parse(since->text, &query->since))
         return error_set(&cli->error, HF_INVALID,
-                         "--since takes a time as in 2026-02-06T10:00:00Z, or a number since "
-                         "1970, not '%.*s'",
+                         "--since takes RFC 3339 with a zone, as in 2026-02-06T10:00:00Z, or a "
+                         "number since 1970, not '%.*s'",
                          VIEW_ARGS(view_first(since->text, 60)));
     enum hf_status status = index_shard_option(&walking->desk, &query->shard);
     return status == HF_OK ? take_conditions(walking, conditions) : status;
@@ -333,8 +348,13 @@ enum hf_status run_index_export(struct cli *cli)
     bool to_file = output && !view_equal(output->text, VIEW("-"));
     struct view path = to_file ? output->text : (struct view){ NULL, 0 };
     enum rows_format format;
-    enum hf_status status = path.data ? index_format_option(cli, ROWS_USV, &format)
-                                      : take_format(cli, ROWS_USV, &format);
+    enum rows_format usual = ROWS_USV;
+    if (to_file && path.size == 0)
+        return error_set(&cli->error, HF_INVALID, "--output takes the name of a file");
+    if (to_file)
+        index_format_of_name(path, &usual);
+    enum hf_status status =
+        to_file ? index_format_option(cli, usual, &format) : take_format(cli, usual, &format);
     if (status != HF_OK)
         return status;
     status = index_desk_open(&walking.desk, cli, /* compiles */ false);
@@ -357,6 +377,7 @@ enum hf_status run_index_count(struct cli *cli)
         gauge_start(&walking.gauge, cli, VIEW("count"));
         status = index_count(walking.desk.index, &visitor, &count, &cli->error);
         gauge_clear(&walking.gauge);
+        tell_unreadable(&walking);
     }
     if (status == HF_OK && cli->json)
         output_json(&cli->out, json_pack("{s:s, s:I}", "index", walking.desk.index->name,

@@ -6,11 +6,14 @@
 #include "merge/json_scan.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <unistd.h>
 
 #define READ_PIECE (256 * KIB)
 #define RS         '\x1e'
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 void rows_init(struct rows *rows, const struct schema *schema, enum rows_format format, int fd)
 {
@@ -72,6 +75,8 @@ static enum hf_status read_more(struct rows *rows, struct hf_error *error)
         return error_from_errno(error, errno, "read the rows");
     rows->ended = got == 0;
     rows->window.size += (size_t)got;
+    if (got > 0)
+        rows->last_byte = rows->window.data[rows->window.size - 1];
     rows->bytes_read += (size_t)got;
     return HF_OK;
 }
@@ -96,8 +101,12 @@ static bool ends_row(struct rows *rows, char byte)
 {
     if (byte == '\n' && rows->place != ROWS_QUOTED)
         return true;
-    if (has_header(rows))
-        rows->place = next_place(rows->place, byte, separator_of(rows));
+    if (has_header(rows)) {
+        enum rows_place before = rows->place;
+        rows->place = next_place(before, byte, separator_of(rows));
+        if (before == ROWS_FIELD_START && rows->place == ROWS_QUOTED)
+            rows->quote_line = rows->next_line;
+    }
     return rows->format == ROWS_USV && byte == RS;
 }
 
@@ -118,6 +127,19 @@ static size_t row_bytes_max(const struct rows *rows)
     return rows->format == ROWS_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
 }
 
+/* Passes a byte order mark at the start of the file, which means nothing, once it is known whether
+ * one is there. */
+static void pass_mark(struct rows *rows)
+{
+    struct view start = buffer_view(&rows->window);
+    bool may_come = start.size < sizeof BYTE_ORDER_MARK - 1 &&
+                    view_starts_with(VIEW(BYTE_ORDER_MARK), start);
+    if (may_come && !rows->ended)
+        return;
+    rows->at = rows->scanned = format_mark_size(start);
+    rows->mark_passed = true;
+}
+
 /* Passes the end of a row that was found. */
 static void pass_end(struct rows *rows)
 {
@@ -129,14 +151,17 @@ static void pass_end(struct rows *rows)
     rows->place = ROWS_FIELD_START;
 }
 
-/* Makes *ret_text the next row without its end; *ret_too_long: it was not held. It lives in the
- * window until the next call. NOT_FOUND at the end of the file. */
-static enum hf_status cut_row_off(struct rows *rows, struct view *ret_text, bool *ret_too_long,
-                                  struct hf_error *error)
+/* What was cut off. */
+struct row_text {
+    struct view text; /* without its end; lives in the window until the next call */
+    bool too_long;    /* it was not held */
+    bool open;        /* within quotes when the file ended */
+};
+
+/* Reads until the end of the next row is in the window, or that of the file. */
+static enum hf_status read_to_end(struct rows *rows, bool *ret_too_long, struct hf_error *error)
 {
-    *ret_too_long = false;
-    rows->line = rows->next_line;
-    while (!find_end(rows) && !rows->ended) {
+    while (!(rows->mark_passed && find_end(rows)) && !rows->ended) {
         if (rows->scanned - rows->at > row_bytes_max(rows)) {
             *ret_too_long = true;
             rows->at = rows->scanned;
@@ -144,12 +169,31 @@ static enum hf_status cut_row_off(struct rows *rows, struct view *ret_text, bool
         enum hf_status status = read_more(rows, error);
         if (status != HF_OK)
             return status;
+        if (!rows->mark_passed)
+            pass_mark(rows);
     }
-    *ret_text = (struct view){ rows->window.data + rows->at, rows->scanned - rows->at };
-    *ret_too_long = *ret_too_long || ret_text->size > row_bytes_max(rows);
-    bool nothing = rows->ended && rows->scanned == rows->window.size && ret_text->size == 0;
+    return HF_OK;
+}
+
+/* NOT_FOUND at the end of the file. */
+static enum hf_status cut_row_off(struct rows *rows, struct row_text *ret_row,
+                                  struct hf_error *error)
+{
+    struct row_text row = { .too_long = false };
+    rows->line = rows->next_line;
+    enum hf_status status = read_to_end(rows, &row.too_long, error);
+    if (status != HF_OK)
+        return status;
+    bool at_end = rows->ended && rows->scanned == rows->window.size;
+    row.text = (struct view){ rows->window.data + rows->at, rows->scanned - rows->at };
+    row.too_long = row.too_long || row.text.size > row_bytes_max(rows);
+    row.open = at_end && rows->place == ROWS_QUOTED;
+    if (at_end && row.text.size == 0 && !row.too_long)
+        return HF_NOT_FOUND;
+    rows->last_line = rows->next_line - (row.open && rows->last_byte == '\n');
     pass_end(rows);
-    return nothing && !*ret_too_long ? HF_NOT_FOUND : HF_OK;
+    *ret_row = row;
+    return HF_OK;
 }
 
 /* ---- Values -------------------------------------------------------------------------- */
@@ -229,6 +273,18 @@ static bool cut_value(struct view *rest, char separator, struct buffer *to, bool
     return good && place != ROWS_QUOTED;
 }
 
+/* All up to the end of the file is within it. */
+static enum hf_status open_quote(const struct rows *rows, struct hf_error *error)
+{
+    if (rows->line == rows->last_line)
+        return error_set(error, HF_INVALID,
+                         "a quote that opens in it is never closed: the line is left out");
+    return error_set(error, HF_INVALID,
+                     "a quote that opens in line %" PRIu64 " is never closed: lines %" PRIu64
+                     " to %" PRIu64 " are left out",
+                     rows->quote_line, rows->line, rows->last_line);
+}
+
 static enum hf_status wrong_quotes(struct hf_error *error)
 {
     return error_set(error, HF_INVALID,
@@ -282,15 +338,6 @@ static enum hf_status read_columns(struct rows *rows, struct view text, struct h
     return status;
 }
 
-/* The first row names the fields. Nothing can be read behind one that is wrong. */
-static enum hf_status read_header(struct rows *rows, struct view text, struct hf_error *error)
-{
-    enum hf_status status = read_columns(rows, text, error);
-    if (status != HF_OK)
-        error_prefix(error, "the header");
-    return status;
-}
-
 static enum hf_status read_csv(struct rows *rows, struct view text, struct hf_error *error)
 {
     size_t count = 0;
@@ -328,22 +375,19 @@ static bool append_other(struct rows *rows, const char *start, const char *end)
            (text.data[text.size - 1] != '}' && text.data[text.size - 1] != ']');
 }
 
-/* Appends what a member is worth as a field. */
-static enum hf_status append_member(struct rows *rows, const struct json_text *value,
-                                    const char *start, const char *end, struct hf_error *error)
+/* Appends what a member is worth as a field. Returns what is wrong with it, or NULL. */
+static const char *append_member(struct rows *rows, const struct json_text *value,
+                                 const char *start, const char *end)
 {
     if (value->kind == SCAN_OTHER)
-        return append_other(rows, start, end)
-                   ? HF_OK
-                   : error_set(error, HF_INVALID,
-                               "is an object or a list, which no field holds");
+        return append_other(rows, start, end) ? NULL
+                                              : "is an object or a list, which no field holds";
     if (value->kind == SCAN_STRING && value->escaped) {
-        if (!json_unescape(value->text, &rows->values) && !rows->values.failed)
-            return error_set(error, HF_INVALID, "has half of a surrogate pair in it");
-        return HF_OK;
+        bool whole = json_unescape(value->text, &rows->values) || rows->values.failed;
+        return whole ? NULL : "has half of a surrogate pair in it";
     }
     buffer_append(&rows->values, value->text);
-    return HF_OK;
+    return NULL;
 }
 
 /* The field that a member is. Its name is kept behind the values for a moment. */
@@ -368,11 +412,11 @@ static enum hf_status read_member(struct rows *rows, const struct json_text *nam
     enum hf_status status = find_member(rows, name, &field, error);
     if (status != HF_OK)
         return status;
-    status = append_member(rows, value, start, end, error);
-    if (status == HF_OK)
-        return take_value(rows, field, at, error);
-    error_prefix(error, "its member '%s'", rows->schema->fields[field]);
-    return status;
+    const char *fault = append_member(rows, value, start, end);
+    if (fault)
+        return error_set(error, HF_INVALID, "its member '%s' %s", rows->schema->fields[field],
+                         fault);
+    return take_value(rows, field, at, error);
 }
 
 static enum hf_status read_json(struct rows *rows, struct view text, struct hf_error *error)
@@ -395,53 +439,72 @@ static enum hf_status read_json(struct rows *rows, struct view text, struct hf_e
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
-/* Without what a text may have around it: a mark at its start, a CR before its LF. */
+/* Without the CR that a text may have before its LF. */
 static struct view trimmed(const struct rows *rows, struct view text)
 {
     if (rows->format == ROWS_USV)
         return text;
-    if (!rows->started)
-        text = view_from(text, format_mark_size(text));
     if (text.size > 0 && text.data[text.size - 1] == '\r')
         text.size--;
     return text;
 }
 
-static enum hf_status read_row(struct rows *rows, struct view text, struct hf_error *error)
+/* Why what was cut off cannot be read, if it cannot. */
+static enum hf_status judge_text(const struct rows *rows, const struct row_text *row,
+                                 struct hf_error *error)
 {
+    if (row->open)
+        return open_quote(rows, error);
+    if (row->too_long)
+        return error_set(error, HF_INVALID, "it is longer than a record may be: %zu bytes",
+                         INDEX_RECORD_BYTES_MAX);
+    return HF_OK;
+}
+
+static enum hf_status read_row(struct rows *rows, const struct row_text *row,
+                               struct hf_error *error)
+{
+    enum hf_status status = judge_text(rows, row, error);
     rows->go_on = true;
     begin_values(rows);
+    if (status != HF_OK)
+        return status;
     if (has_header(rows))
-        return read_csv(rows, text, error);
+        return read_csv(rows, row->text, error);
     if (rows->format == ROWS_NDJSON)
-        return read_json(rows, text, error);
-    rows->record = text;
+        return read_json(rows, row->text, error);
+    rows->record = row->text;
     return HF_OK;
+}
+
+/* The first row names the fields. Nothing can be read behind one that is wrong. */
+static enum hf_status read_header(struct rows *rows, const struct row_text *row,
+                                  struct hf_error *error)
+{
+    enum hf_status status = judge_text(rows, row, error);
+    if (status == HF_OK)
+        status = read_columns(rows, row->text, error);
+    if (status != HF_OK)
+        error_prefix(error, "the header");
+    return status;
 }
 
 enum hf_status rows_next(struct rows *rows, struct hf_error *error)
 {
-    struct view text;
-    bool too_long;
+    struct row_text row;
     rows->go_on = false;
     for (;;) {
-        enum hf_status status = cut_row_off(rows, &text, &too_long, error);
+        enum hf_status status = cut_row_off(rows, &row, error);
         if (status != HF_OK)
             return status;
-        if (too_long) {
-            rows->go_on = rows->started || !has_header(rows);
-            rows->started = true;
-            return error_set(error, HF_INVALID, "it is longer than a record may be: %zu bytes",
-                             INDEX_RECORD_BYTES_MAX);
-        }
-        text = trimmed(rows, text);
-        bool is_header = !rows->started && has_header(rows);
-        if (text.size == 0)
+        row.text = trimmed(rows, row.text);
+        if (row.text.size == 0 && !row.too_long)
             continue;
+        bool is_header = !rows->started && has_header(rows);
         rows->started = true;
         if (!is_header)
-            return read_row(rows, text, error);
-        status = read_header(rows, text, error);
+            return read_row(rows, &row, error);
+        status = read_header(rows, &row, error);
         if (status != HF_OK)
             return status;
     }

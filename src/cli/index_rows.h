@@ -30,8 +30,9 @@ struct rows {
     enum rows_format format;
     int fd; /* stays the caller's */
 
-    uint64_t line; /* on which the row began that was read last, counted from 1 */
-    bool go_on;    /* INVALID was about that row alone */
+    uint64_t line;      /* on which the row began that was read last, counted from 1 ... */
+    uint64_t last_line; /* ... and on which it ended */
+    bool go_on;         /* INVALID was about that row alone */
     struct view record;
     uint64_t bytes_read; /* of the file, for progress */
 
@@ -39,11 +40,14 @@ struct rows {
     struct buffer window;
     size_t at;
     size_t scanned;
-    bool ended; /* the file is */
+    bool ended;     /* the file is */
+    char last_byte; /* that was read of it */
     uint64_t next_line;
     enum rows_place place;
+    uint64_t quote_line; /* on which a quote opened last */
 
-    bool started;        /* the header is behind us */
+    bool mark_passed;    /* what may stand before all rows is behind us */
+    bool started;        /* the header is, too */
     size_t column_count; /* csv, tsv: of the header, and the field that each column is */
     size_t columns[INDEX_FIELDS_MAX];
     struct buffer values; /* of the present row, one behind the other */

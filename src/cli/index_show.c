@@ -1,6 +1,8 @@
 /* index_show.c: records as usv, csv, tsv, JSON lines, or for people. */
 #include "cli/index_show.h"
 
+#include "merge/format.h"
+
 /* One character of a value takes up to six bytes, as \u001f in JSON. */
 #define SHOW_TEXT_MAX (8 * INDEX_RECORD_BYTES_MAX)
 
@@ -139,6 +141,9 @@ enum hf_status index_show_record(struct index_show *show, struct view bytes,
                                  struct hf_error *error)
 {
     if (show->format == ROWS_USV) {
+        if (!show->began) /* whoever reads it takes one mark for that of the file */
+            output_bytes(show->out, view_first(bytes, format_mark_size(bytes)));
+        show->began = true;
         write_pieces(show->out, bytes);
         output_text(show->out, RECORD_END);
         return HF_OK;

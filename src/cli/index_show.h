@@ -9,6 +9,7 @@ struct index_show {
     struct schema schema; /* as it was at first: all lines have the same fields */
     enum rows_format format;
     struct output *out;
+    bool began;          /* usv: the first record is written */
     struct buffer value; /* of the field that is being written ... */
     struct buffer text;  /* ... and how it is written */
 };

@@ -28,7 +28,8 @@ static bool step(void *argument, uint64_t entries)
     struct overview_of_index *view = argument;
     char words[80];
     if (gauge_is_due(&view->gauge)) {
-        snprintf(words, sizeof words, "status  %" PRIu64 " entries", entries);
+        snprintf(words, sizeof words, "status  %" PRIu64 " entr%s", entries,
+                 entries == 1 ? "y" : "ies");
         gauge_say(&view->gauge, view_of(words));
     }
     return !interrupted();
@@ -143,6 +144,11 @@ static void tell_json(const struct overview_of_index *view)
 
 #define LABEL "%-12s "
 
+static const char *one_or_many(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
 static void tell_schema(struct output *out, const struct index *index)
 {
     const struct schema *schema = &index->schema;
@@ -166,7 +172,8 @@ static void tell_inbox(struct output *out, const struct overview_of_index *view)
         output_text(out, "empty\n");
     } else {
         output_print(out, "%" PRIu64 " entr%s, %s, of ", census->entries,
-                     census->entries == 1 ? "y" : "ies", size_text(census->entry_bytes, size));
+                     one_or_many(census->entries, "y", "ies"),
+                     size_text(census->entry_bytes, size));
         output_count(out, census->shards_waiting, "shard");
         if (census->entries_foreign > 0)
             output_print(out, "; %" PRIu64 " of other programs", census->entries_foreign);
@@ -176,11 +183,12 @@ static void tell_inbox(struct output *out, const struct overview_of_index *view)
         output_text(out, "\n");
     }
     if (census->strays > 0)
-        output_print(out, LABEL "%" PRIu64 " in the inbox that are no entries\n", "strays",
-                     census->strays);
+        output_print(out, LABEL "%" PRIu64 " in the inbox that %s\n", "strays", census->strays,
+                     one_or_many(census->strays, "is no entry", "are no entries"));
     if (census->markers > 0)
-        output_print(out, LABEL "%" PRIu64 " empty objects where entries of others were\n",
-                     "markers", census->markers);
+        output_print(
+            out, LABEL "%" PRIu64 " empty %s of others were\n", "markers", census->markers,
+            one_or_many(census->markers, "object where an entry", "objects where entries"));
 }
 
 static void tell_shards(struct output *out, const struct overview_of_index *view)
@@ -213,8 +221,9 @@ static void tell_holders(struct output *out, const struct overview_of_index *vie
         output_text(out, holder->over ? ", whose time is over: the next one takes it\n" : "\n");
     }
     if (census->locks_unreadable > 0)
-        output_print(out, LABEL "%zu that cannot be read; a compile replaces them\n", "locks",
-                     census->locks_unreadable);
+        output_print(out, LABEL "%zu that cannot be read; a compile replaces %s\n", "locks",
+                     census->locks_unreadable,
+                     one_or_many(census->locks_unreadable, "it", "them"));
 }
 
 static void tell_aside(struct output *out, const struct census *census)

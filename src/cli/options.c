@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 /* ---- Nearest names ------------------------------------------------------------------- */
 
@@ -31,12 +32,16 @@ static size_t distance(struct view a, struct view b)
 
 void nearest_offer(struct nearest *nearest, struct view name)
 {
-    if (name.size > NAME_MAX_ || nearest->wanted.size > NAME_MAX_)
+    struct view wanted = nearest->wanted;
+    if (name.size > NAME_MAX_ || wanted.size > NAME_MAX_)
         return;
-    size_t away = distance(nearest->wanted, name);
-    if (view_starts_with(name, nearest->wanted) && nearest->wanted.size > 0)
+    size_t away = distance(wanted, name);
+    if (view_starts_with(name, wanted))
         away = 1; /* a name that was cut short is a likely one */
-    if (away > 1 + nearest->wanted.size / 4 ||
+    if (name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0)
+        away = 0;
+    /* Of a name of a letter or two, all others are near. */
+    if (away > 1 + wanted.size / 4 || away >= wanted.size ||
         (nearest->best.data && away >= nearest->distance))
         return;
     nearest->best = name;
