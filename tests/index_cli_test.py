@@ -594,7 +594,7 @@ def _(s):
         if args:
             equal((json.loads(line)["shard"], json.loads(line)["entries"]), ("a3", 1))
         else:
-            true(re.match(r"a3  done: 1 entry, 1 new, 0 later, 0 superseded; 1 records, \d+ B", line),
+            true(re.match(r"a3  done: 1 entry, 1 new, 0 later, 0 superseded; 1 record, \d+ B", line),
                  line)
         begun = time.monotonic()
         watcher.send_signal(signal.SIGINT)

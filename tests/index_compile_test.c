@@ -4,7 +4,6 @@
 #include "index/read.h"
 #include "index_scene.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,12 +188,13 @@ static void a_dead_holder_is_waited_for(void **state)
     hf_lock_detach(lock);
 }
 
-static void refuse_all_puts(struct scene *scene)
+static void refuse_shards(struct scene *scene)
 {
-    scene->yard.store.refuse = UINT_MAX;
+    scene->yard.store.refuse = 1;
+    scene_happens(scene, CALL_PUT, ".usv", refuse_shards);
 }
 
-/* The disk is full: no shard can be locked, and nobody tries them all. */
+/* The disk is full: no shard can be put, and nobody tries them all. */
 static void a_store_that_fails_is_left_alone(void **state)
 {
     struct scene *scene = *state;
@@ -208,10 +208,9 @@ static void a_store_that_fails_is_left_alone(void **state)
         crew_fill(&scene->other, shards[i], "k", 1, 1, "v");
     }
     options.once = true;
-    scene_happens(scene, CALL_PUT, ".usv", refuse_all_puts);
+    scene_happens(scene, CALL_PUT, ".usv", refuse_shards);
     assert_int_not_equal(index_compile(scene->crew.index, &options, &totals, &scene->error),
                          HF_OK);
-    scene->yard.store.refuse = 0;
     assert_int_equal(totals.shards_failed, 3);
     assert_int_equal(totals.shards_done, 0);
 }
