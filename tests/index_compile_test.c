@@ -547,7 +547,7 @@ static void shards_are_picked_by_their_entries(void **state)
     crew_fill(&scene->other, "f0", "c", 0, 30, "v");
     for (options.few = 63; options.few >= 62; options.few--) {
         memset(picked, 0, sizeof picked);
-        for (int i = 0; i < 300; i++) {
+        for (int i = 0; i < 1500; i++) {
             assert_status(
                 HF_OK, compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
                 &scene->error);
@@ -556,7 +556,7 @@ static void shards_are_picked_by_their_entries(void **state)
         }
         /* At random, but none is left out, and the small one comes seldom. */
         assert_true(picked[0] > 5 && picked[1] > 0 && picked[2] > 50);
-        assert_true(picked[1] < 60);
+        assert_true(picked[1] < 300);
     }
 }
 

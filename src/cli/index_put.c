@@ -514,10 +514,11 @@ static void tell_ways(struct output *out, const struct loading *loading)
         [WAY_DAMAGED] = "into the inbox of shards that are damaged",
     };
     const char *before = ": ";
-    for (size_t i = 0; i < WAYS; i++) {
+    for (size_t i = WAY_STRAIGHT; i < WAYS; i++) {
         if (loading->by_way[i] == 0)
             continue;
-        output_print(out, "%s%" PRIu64 " %s", before, loading->by_way[i], words[i]);
+        output_print(out, "%s%" PRIu64 " ", before, loading->by_way[i]);
+        output_text(out, words[i]);
         if (i == WAY_STRAIGHT)
             output_count(out, loading->noted.count, "shard");
         before = ", ";
