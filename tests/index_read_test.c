@@ -399,6 +399,34 @@ static void what_was_replaced_is_not_shown(void **state)
 
 /* ---- Meanwhile ----------------------------------------------------------------------- */
 
+/* Many keys whose latest entries are gone are asked for together, not one by one. */
+static void what_was_before_is_loaded_together(void **state)
+{
+    struct scene *scene = *state;
+    const struct index_query all = { .where_count = 0 };
+    struct seen seen = { .count = 0 };
+    struct walk_totals totals;
+    char key[32], record[96];
+    size_t keys = 0;
+    for (unsigned i = 0; keys < 100; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        if (strcmp(yard_shard(key).text, "7f") != 0)
+            continue;
+        keys++;
+        for (int day = 6; day <= 7; day++) {
+            snprintf(record, sizeof record, "%s" US "v" US "2026-02-0%dT10:00:00Z", key, day);
+            yard_put(&scene->yard, record);
+        }
+    }
+    happens(scene, CALL_GET, "inbox/7f/", 1, compile);
+    meter_reset(&scene->yard.meter);
+    assert_status(HF_OK, walk(scene, &all, &seen, &totals), &scene->error);
+    assert_int_equal(scene->at, 0);
+    assert_int_equal(seen.count, keys);
+    assert_in_range(yard_batches(&scene->yard, CALL_GET), 2, 20);
+    buffer_release(&seen.text);
+}
+
 /* Another program's entry is folded, and then written anew with what is older, or is nothing. */
 static void fold_and_write_older(struct scene *scene)
 {
@@ -682,6 +710,8 @@ int main(int argc, char **argv)
               keys_of_any_bytes_are_found),
         READS("a get is a listing, a batch of gets, and a read of the shard",
               a_get_costs_little),
+        READS("keys whose latest entries are gone are asked for together",
+              what_was_before_is_loaded_together),
         READS("an entry that others write anew while a walk goes on hides nothing",
               what_is_written_anew_hides_nothing),
         READS("an entry that vanishes between listing and reading is found in the shard",

@@ -22,19 +22,7 @@ static enum hf_status fail_errno(struct cli *cli, const char *what)
 
 enum hf_status spool_open(struct cli *cli, int *ret_fd)
 {
-    const char *folder = getenv("TMPDIR");
-    if (!folder || !folder[0])
-        folder = "/tmp";
-    if (strlen(folder) >= PATH_MAX - sizeof "/holdfast-XXXXXX")
-        return error_set(&cli->error, HF_INVALID, "the path in TMPDIR is too long");
-    int fd = nameless_file(folder);
-    if (fd < 0) {
-        fail_errno(cli, "make a temporary file");
-        error_about(&cli->error, folder);
-        return cli->error.status;
-    }
-    *ret_fd = fd;
-    return HF_OK;
+    return temporary_file(ret_fd, &cli->error);
 }
 
 /* Reads once; 0 bytes at the end. A signal ends a read that waits. */

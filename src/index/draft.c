@@ -22,22 +22,6 @@ void draft_release(struct draft *draft)
     draft->fd = -1;
 }
 
-static enum hf_status make_file(int *ret_fd, struct hf_error *error)
-{
-    const char *folder = getenv("TMPDIR");
-    if (!folder || !folder[0])
-        folder = "/tmp";
-    int fd = nameless_file(folder);
-    if (fd < 0) {
-        error_from_errno(error, errno, "make a temporary file");
-        error_about(error, folder);
-        return error->status =
-                   HF_UNAVAILABLE; /* whatever it is, it says nothing of the object */
-    }
-    *ret_fd = fd;
-    return HF_OK;
-}
-
 /* How many bytes are in the file. */
 static uint64_t in_file(const struct draft *draft)
 {
@@ -47,7 +31,7 @@ static uint64_t in_file(const struct draft *draft)
 /* Moves what is in memory to the file. */
 static bool spill(struct draft *draft)
 {
-    if (draft->fd < 0 && make_file(&draft->fd, &draft->error) != HF_OK)
+    if (draft->fd < 0 && temporary_file(&draft->fd, &draft->error) != HF_OK)
         return false;
     if (file_write_at(draft->fd, buffer_view(&draft->memory), in_file(draft), &draft->error) !=
         HF_OK)
@@ -114,7 +98,7 @@ static enum hf_status put_from_file(struct draft *draft, struct store *store, st
                                     struct put_call *call)
 {
     int fd = -1;
-    enum hf_status status = make_file(&fd, &call->error);
+    enum hf_status status = temporary_file(&fd, &call->error);
     if (status == HF_OK)
         status = file_write_at(fd, head, 0, &call->error);
     if (status == HF_OK)

@@ -212,13 +212,12 @@ static enum hf_status copy_in_memory(struct removal *removal, struct put_call *p
 static enum hf_status copy_by_file(struct removal *removal, struct put_call *put,
                                    struct hf_error *error)
 {
-    const char *folder = getenv("TMPDIR");
-    int fd = nameless_file(folder && folder[0] ? folder : "/tmp");
-    if (fd < 0)
-        return error_from_errno(error, errno, "make a temporary file");
+    int fd;
+    enum hf_status status = temporary_file(&fd, error);
+    if (status != HF_OK)
+        return status;
     struct get_call get = { .key = removal->entry->object, .match = *removal->etag };
-    enum hf_status status =
-        store_get_file(removal->index->store, &get, fd, /* progress */ NULL);
+    status = store_get_file(removal->index->store, &get, fd, /* progress */ NULL);
     if (status == HF_OK) {
         removal->size = get.info.size;
         status = put_once(removal->index, put, fd, error);

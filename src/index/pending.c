@@ -211,50 +211,6 @@ static bool is_first_choice(struct pending *pending, const struct entry *entry)
     return instant_compare(pending->top_time, entry->name.time) == 0;
 }
 
-/* The next batch of first choices; at the end it is empty. */
-static enum hf_status refill(struct pending *pending, struct hf_error *error)
-{
-    batch_clear(&pending->batch);
-    pending->shown = 0;
-    if (!batch_reserve(&pending->batch, pending->count - pending->next))
-        return error_no_memory(error);
-    while (pending->next < pending->count) {
-        const struct entry *entry = pending->entries[pending->next];
-        if (is_first_choice(pending, entry) && !batch_pick(&pending->batch, entry))
-            break;
-        pending->next++;
-    }
-    return batch_load(pending, &pending->batch, error);
-}
-
-/* ---- One key ------------------------------------------------------------------------- */
-
-/* The best of a key so far, in memory of its own. */
-struct best {
-    bool any;  /* record, and ... */
-    bool ours; /* ... whether any of ours could be read */
-    struct record record;
-};
-
-static enum hf_status consider(struct pending *pending, const struct entry *entry,
-                               const struct entry_body *body, struct best *best,
-                               struct hf_error *error)
-{
-    if (body->state != ENTRY_READ)
-        return note_body(pending, body, error);
-    best->ours = best->ours || entry->name.kind == ENTRY_OURS;
-    if (best->any && record_compare(&best->record, &body->record) >= 0)
-        return HF_OK;
-    buffer_clear(&pending->bytes);
-    if (!buffer_append(&pending->bytes, body->record.bytes))
-        return error_no_memory(error);
-    best->any = true;
-    best->record = (struct record){ .bytes = buffer_view(&pending->bytes),
-                                    .key = entry->key,
-                                    .time = body->record.time };
-    return HF_OK;
-}
-
 /* Where the entries of a key begin. */
 static size_t find_key(const struct pending *pending, struct view key)
 {
@@ -288,23 +244,111 @@ static void find_earlier(const struct pending *pending, struct view key, size_t 
     *ret_end = at;
 }
 
+/* Loads the earlier entries of all keys of the batch whose latest one of ours could not be read, as
+ * many as one batch takes: while somebody compiles there may be many such keys. */
+static enum hf_status load_earlier(struct pending *pending, struct hf_error *error)
+{
+    const struct pending_batch *batch = &pending->batch;
+    struct pending_batch *earlier = &pending->earlier;
+    struct view last = { NULL, 0 };
+    bool room = true;
+    batch_clear(earlier);
+    for (size_t i = 0; i < batch->count && room; i++) {
+        const struct entry *entry = &batch->picks[i];
+        size_t from, end;
+        if (entry->name.kind != ENTRY_OURS || batch->load.bodies[i].state == ENTRY_READ ||
+            (last.data && view_equal(last, entry->key)))
+            continue;
+        last = entry->key;
+        find_earlier(pending, entry->key, &from, &end);
+        if (from < end && !batch_reserve(earlier, pending->count))
+            return error_no_memory(error);
+        while (from < end && (room = batch_pick(earlier, pending->entries[from])))
+            from++;
+    }
+    return batch_load(pending, earlier, error);
+}
+
+/* The next batch of first choices; at the end it is empty. */
+static enum hf_status refill(struct pending *pending, struct hf_error *error)
+{
+    batch_clear(&pending->batch);
+    pending->shown = 0;
+    if (!batch_reserve(&pending->batch, pending->count - pending->next))
+        return error_no_memory(error);
+    while (pending->next < pending->count) {
+        const struct entry *entry = pending->entries[pending->next];
+        if (is_first_choice(pending, entry) && !batch_pick(&pending->batch, entry))
+            break;
+        pending->next++;
+    }
+    enum hf_status status = batch_load(pending, &pending->batch, error);
+    return status == HF_OK ? load_earlier(pending, error) : status;
+}
+
+/* ---- One key ------------------------------------------------------------------------- */
+
+/* The best of a key so far, in memory of its own. */
+struct best {
+    bool any;  /* record, and ... */
+    bool ours; /* ... whether any of ours could be read */
+    struct record record;
+};
+
+static enum hf_status consider(struct pending *pending, const struct entry *entry,
+                               const struct entry_body *body, struct best *best,
+                               struct hf_error *error)
+{
+    if (body->state != ENTRY_READ)
+        return note_body(pending, body, error);
+    best->ours = best->ours || entry->name.kind == ENTRY_OURS;
+    if (best->any && record_compare(&best->record, &body->record) >= 0)
+        return HF_OK;
+    buffer_clear(&pending->bytes);
+    if (!buffer_append(&pending->bytes, body->record.bytes))
+        return error_no_memory(error);
+    best->any = true;
+    best->record = (struct record){ .bytes = buffer_view(&pending->bytes),
+                                    .key = entry->key,
+                                    .time = body->record.time };
+    return HF_OK;
+}
+
+/* Those of a batch that have this key; *ret_count says how many they are. */
+static enum hf_status consider_batch(struct pending *pending, const struct pending_batch *batch,
+                                     struct view key, struct best *best, size_t *ret_count,
+                                     struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    *ret_count = 0;
+    for (size_t i = 0; status == HF_OK && i < batch->count; i++) {
+        if (!view_equal(batch->picks[i].key, key))
+            continue;
+        ++*ret_count;
+        status = consider(pending, &batch->picks[i], &batch->load.bodies[i], best, error);
+    }
+    return status;
+}
+
 /* The earlier entries of ours of a key whose latest is gone or cannot be read. It may have been set
- * aside, so that it is gone says nothing about these. */
+ * aside, so that it is gone says nothing about these. The first of them are loaded already. */
 static enum hf_status consider_earlier(struct pending *pending, struct view key,
                                        struct best *best, struct hf_error *error)
 {
     struct pending_batch batch = { 0 };
-    enum hf_status status = HF_OK;
-    size_t from = 0, end = 0;
+    size_t from, end, count;
+    enum hf_status status =
+        consider_batch(pending, &pending->earlier, key, best, &count, error);
     find_earlier(pending, key, &from, &end);
-    if (from < end && !batch_reserve(&batch, end - from))
+    from += count;
+    if (status == HF_OK && from < end && !batch_reserve(&batch, end - from))
         status = error_no_memory(error);
     while (from < end && status == HF_OK && !best->ours) {
         while (from < end && batch_pick(&batch, pending->entries[from]))
             from++;
         status = batch_load(pending, &batch, error);
-        for (size_t i = 0; status == HF_OK && i < batch.count; i++)
-            status = consider(pending, &batch.picks[i], &batch.load.bodies[i], best, error);
+        if (status == HF_OK)
+            status = consider_batch(pending, &batch, key, best, &count, error);
         batch_clear(&batch);
     }
     batch_release(&batch);
@@ -370,6 +414,7 @@ enum hf_status pending_next(struct pending *pending, struct record *ret_record,
 void pending_release(struct pending *pending)
 {
     batch_release(&pending->batch);
+    batch_release(&pending->earlier);
     buffer_release(&pending->bytes);
     arena_release(&pending->arena);
     free(pending->entries);

@@ -29,8 +29,10 @@ struct pending {
     struct pending_batch batch; /* the one that is being shown, ... */
     size_t shown;               /* ... so far, ... */
     size_t next;                /* ... and the first entry behind it */
-    struct view top_key;        /* the last key of ours among the entries before that, and */
-    struct instant top_time;    /* its latest time, as names tell it */
+    struct pending_batch
+        earlier;             /* of keys of that batch whose latest is gone: those before it */
+    struct view top_key;     /* the last key of ours among the entries before that, and */
+    struct instant top_time; /* its latest time, as names tell it */
 
     struct buffer bytes; /* of the record that was given last */
     /* To be cleared by who looks: something that was listed is gone, so it is in the shard. */

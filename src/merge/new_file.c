@@ -39,6 +39,23 @@ int nameless_file(const char *folder)
     return fd;
 }
 
+enum hf_status temporary_file(int *ret_fd, struct hf_error *error)
+{
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !folder[0])
+        folder = "/tmp";
+    if (strlen(folder) >= PATH_MAX - sizeof "/holdfast-XXXXXX")
+        return error_set(error, HF_UNAVAILABLE, "the path in TMPDIR is too long");
+    int fd = nameless_file(folder);
+    if (fd < 0) {
+        error_from_errno(error, errno, "make a temporary file");
+        error_about(error, folder);
+        return error->status = HF_UNAVAILABLE;
+    }
+    *ret_fd = fd;
+    return HF_OK;
+}
+
 static bool choose_names(struct new_file *file, struct env *env, const char *path)
 {
     char random[SCRATCH_DIGITS + 1];

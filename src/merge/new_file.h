@@ -14,6 +14,10 @@ const char *folder_of(const char *path, char folder[PATH_MAX]);
  * and errno when that cannot be. */
 int nameless_file(const char *folder);
 
+/* The same in $TMPDIR, or /tmp, for bytes on their way. Whatever keeps us from it is
+ * UNAVAILABLE: it says nothing of where they come from. */
+enum hf_status temporary_file(int *ret_fd, struct hf_error *error);
+
 struct new_file {
     int fd;        /* -1: not open */
     char *path;    /* what it will be called, the links of an old file followed */
