@@ -29,9 +29,6 @@
 
 #define MANIFEST_EVERY SPAN_S(60)
 
-/* So many shards in a row that the store's trouble kept us from are enough, of a single pass. */
-#define FAILURES_MAX 3
-
 struct pace {
     struct mono_time not_before; /* of a watcher: it has no success here until then */
     struct span wait;
@@ -111,12 +108,6 @@ static void keep_pace(struct run *run, struct pace *pace, const struct compile_r
     pace->not_before = mono_add(env_now(run->index->env), pace->wait);
 }
 
-/* Whether the shard itself is the matter, or the store, which may fail at the next as well. */
-static bool is_of_the_shard(enum hf_status status)
-{
-    return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_INVALID;
-}
-
 static enum compile_end compile_one(struct run *run, size_t number)
 {
     struct index *index = run->index;
@@ -135,7 +126,7 @@ static enum compile_end compile_one(struct run *run, size_t number)
     keep_pace(run, &run->paces[number], &report);
     bool failed = report.end == COMPILE_FAILED;
     run->shard_failures =
-        failed && !is_of_the_shard(report.why.status) ? run->shard_failures + 1 : 0;
+        failed && !shard_is_the_matter(report.why.status) ? run->shard_failures + 1 : 0;
     if (failed && run->failed.status == HF_OK)
         run->failed = report.why;
     if (report.end == COMPILE_LOST)
@@ -324,7 +315,7 @@ static bool may_try(struct run *run, size_t number)
 /* Whether a single pass has come to its end before all was visited. */
 static bool is_over(struct run *run)
 {
-    return is_stopped(run) || run->shard_failures >= FAILURES_MAX;
+    return is_stopped(run) || run->shard_failures >= SHARD_FAILURES_MAX;
 }
 
 /* Visits every marked shard; those that somebody else wrote meanwhile stay marked. */

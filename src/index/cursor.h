@@ -58,4 +58,13 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error);
 
+/* Whether a failure is about the shard itself, or the store's, which may fail at the next as
+ * well. So many of the latter in a row are enough for those who go from shard to shard. */
+static inline bool shard_is_the_matter(enum hf_status status)
+{
+    return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_CONFLICT ||
+           status == HF_INVALID;
+}
+#define SHARD_FAILURES_MAX 3
+
 #endif

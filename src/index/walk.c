@@ -9,9 +9,6 @@
 /* A shard may be replaced while it is read: so often without a record in between. */
 #define SHARD_TRIES_MAX 8
 
-/* So many shards in a row that the store does not give are the store's trouble, not theirs. */
-#define FAILURES_MAX 3
-
 /* ---- One shard, merged with its entries ---------------------------------------------- */
 
 /* One of the two streams, and the record that is next in it. */
@@ -263,12 +260,6 @@ static enum hf_status look_around(struct walk *walk, struct hf_error *error)
     return status;
 }
 
-/* Whether the shard itself is the matter, or the store, which may fail at the next as well. */
-static bool is_of_the_shard(enum hf_status status)
-{
-    return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_CONFLICT;
-}
-
 static enum hf_status walk_one(struct walk *walk, size_t number, struct hf_error *error)
 {
     bool waiting = walk->marks.of[number] & MARK_WAITING;
@@ -282,7 +273,7 @@ static enum hf_status walk_all(struct walk *walk, struct hf_error *error)
     const struct index_visitor *visitor = walk->visitor;
     struct hf_error first = { .status = HF_OK };
     unsigned failures = 0;
-    for (size_t i = 0; i < walk->marks.count && failures < FAILURES_MAX; i++) {
+    for (size_t i = 0; i < walk->marks.count && failures < SHARD_FAILURES_MAX; i++) {
         struct hf_error why = { .status = HF_OK };
         if (walk->marks.of[i] == 0)
             continue;
@@ -295,7 +286,7 @@ static enum hf_status walk_all(struct walk *walk, struct hf_error *error)
             first = why;
         if (status != HF_OK && visitor->trouble)
             visitor->trouble(visitor->argument, &why);
-        failures = status == HF_OK || is_of_the_shard(status) ? 0 : failures + 1;
+        failures = status == HF_OK || shard_is_the_matter(status) ? 0 : failures + 1;
         walk->totals.shards_read += status == HF_OK;
         if (visitor->progress && !visitor->progress(visitor->argument, &walk->totals))
             return error_set(error, HF_CANCELLED, "stopped on the way");
