@@ -65,6 +65,7 @@ static enum hf_status move(struct lease_table *table, struct table_op *op,
     case TABLE_RELEASE:
     case TABLE_COMPLETE:
     case TABLE_FAIL:
+    case TABLE_KEEP:
     case TABLE_BREAK: return kit_do(table, op, kit_at(9500), kind, "a-1", token);
     }
     return HF_INVALID;

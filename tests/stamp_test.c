@@ -1,5 +1,5 @@
 /* stamp_test.c: moments in documents, and when so much time has passed for certain. */
-#include "compact/stamp.h"
+#include "base/stamp.h"
 
 #include "catalog_kit.h"
 #include "test.h"

@@ -34,6 +34,20 @@
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
 
+/* Keys: their larger states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>; which tables have
+ * leases that end in an hour is <ns> LAYOUT_EXPIRY_FOLDER <YYYYMMDDHH>/<table>. */
+#define LAYOUT_STATE_FOLDER  "/state/"
+#define LAYOUT_EXPIRY_FOLDER "/.lease-index/"
+
+/* Transactions: their records, and which may be purged in an hour. */
+#define LAYOUT_TXN_FORMAT        "holdfast.txn/1"
+#define LAYOUT_TXN_FOLDER        ".txn-decisions/m/"
+#define LAYOUT_TXN_EXPIRY_FOLDER ".txn-decisions/e/"
+
+/* How far the sweeper of a namespace has come: LAYOUT_SWEEP_FOLDER <ns>.json. */
+#define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
+#define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
+
 /* A fenced object: its fence stands under its key, larger bodies beside it under
  * <key> LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
 #define LAYOUT_BODY_FOLDER ".hf/"

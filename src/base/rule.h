@@ -152,7 +152,31 @@
     ROW(SCHEMA_READ_AFTER_ENTRY, "index", "sets aside what a later schema would take")         \
     ROW(REFUSED_ENTRY_IS_LOOKED_FOR, "index",                                                  \
         "takes an entry that is refused for one that landed")                                  \
-    ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks of whatever version is there")
+    ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks of whatever version is there")          \
+    /* Keys with state. */                                                                     \
+    ROW(PUBLISH_NAMES_THE_LEASE, "bank", "publishes though its lease is not there any more")   \
+    ROW(STATE_BEFORE_THE_SWAP, "bank", "names a state before it is known to be there")         \
+    ROW(OLD_STATE_AFTER_THE_SWAP, "bank", "deletes a state before a swap without it is known") \
+    ROW(UNSURE_KEEPS_STATE, "bank", "deletes the state of a swap that may still land")         \
+    ROW(UNNAMED_AFTER_A_SWAP, "bank",                                                          \
+        "deletes states that nothing names and a lease could still publish")                   \
+    /* Transactions. */                                                                        \
+    ROW(RECORD_BEFORE_STAGE, "bank", "takes keys before its record is known to stand")         \
+    ROW(STAGE_LOCKS_THE_KEY, "bank", "goes on with a key whose stage is not settled")          \
+    ROW(TAKEN_UNTIL_DECIDED, "bank", "lets go of a key that it only read with its lease")      \
+    ROW(SETTLED_BY_THE_RECORD, "bank", "promotes a stage whose record is pending")             \
+    ROW(ROLLBACK_IS_RECORDED, "bank", "discards a stage without recording the rollback")       \
+    ROW(COMMIT_NEEDS_PENDING, "bank", "commits a record that is not pending any more")         \
+    ROW(PARTICIPANTS_WITH_THE_DECISION, "bank", "names the participants after the decision")   \
+    ROW(STAGES_ARE_CONFIRMED, "bank", "commits though a stage had no answer")                  \
+    ROW(READER_ASKS_THE_RECORD, "bank", "shows the state of before though the record commits") \
+    ROW(RECORD_PURGED_AFTER_D, "bank", "purges a record as soon as it is applied")             \
+    ROW(RECORD_PURGED_WHEN_APPLIED, "bank",                                                    \
+        "purges a commit whose participants were not seen applied")                            \
+    /* Sweeping. */                                                                            \
+    ROW(ENTRY_MOVES_BEFORE_IT_GOES, "sweep", "drops the entry of a lease that is not over")    \
+    ROW(ENTRY_EACH_HOUR, "sweep", "writes an entry for the first hour of a lease only")        \
+    ROW(PURGE_UNCHANGED_ONLY, "sweep", "purges a table that was used since it was looked at")
 
 #define RULE_ENUM_(name, workload, broken) RULE_##name,
 enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };

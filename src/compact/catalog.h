@@ -24,8 +24,8 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/evidence.h"
+#include "base/stamp.h"
 #include "compact/settings.h"
-#include "compact/stamp.h"
 #include "elect/cascade.h"
 
 /* Past one of these add is refused with FULL (see catalog_status), and the partition splits.

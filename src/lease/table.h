@@ -25,6 +25,7 @@
 #define TABLE_FINISHED_MAX   16 /* leases that are over and name no output, besides */
 #define TABLE_FINISHED_BYTES ((size_t)64 * 1024) /* of those, together */
 #define TABLE_COMPLETED_MAX  256 /* the newest completion of each scope, for once_per */
+#define TABLE_STATE_MAX      ((size_t)32 * 1024) /* of what a key keeps beside its leases */
 
 /* A document larger than this is not ours. */
 #define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)
@@ -57,6 +58,7 @@ struct lease_table {
     unsigned missed;      /* reservations in a row that nobody claimed */
     struct view *audit;   /* JSON objects, oldest first; each allocated */
     size_t audit_count;
+    struct buffer state;            /* JSON of src/key, or empty: what the key holds */
     struct buffer unknown;          /* members that we do not know */
     struct buffer unknown_settings; /* and those of the settings */
     size_t bytes;                   /* of the leases, waiters, `wanted` and audit entries */
@@ -97,6 +99,15 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
 bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, size_t *ret_count);
 
 struct lease *table_find(const struct lease_table *table, struct view id);
+
+/* The active lease of this token, or NULL. */
+struct lease *table_find_token(const struct lease_table *table, uint64_t token);
+
+/* Room for any state, so that table_set_state cannot fail afterwards. False without memory. */
+bool table_reserve_state(struct lease_table *table);
+
+/* What the key holds from now on: a JSON object, or empty. */
+void table_set_state(struct lease_table *table, struct view state);
 struct waiter *table_find_waiter(const struct lease_table *table, struct view id);
 
 /* The table as it is now is known to stand in the store: those whom we have called can see it. */
@@ -119,6 +130,7 @@ enum table_op_kind {
     TABLE_SCAVENGE, /* whatever is provably over, and waiters that missed their turn */
     TABLE_FORGET,   /* id: an ended lease whose output is settled */
     TABLE_BARRIER,  /* wanted: nothing is granted until this is over; raises the token epoch */
+    TABLE_KEEP,     /* leaves the leases as they are: only the state is changed */
 };
 
 enum table_outcome {
@@ -151,6 +163,7 @@ struct table_op {
     struct view granted_by;
     struct store_time expires; /* of what was granted or renewed */
     size_t position;           /* in the queue, from 0 */
+    size_t cleared;            /* leases that were provably over, and are marked so now */
     struct hf_error error;
     char blocker[64]; /* id of a lease or waiter in the way */
 };

@@ -38,6 +38,9 @@ struct lease *table_take_waiter(struct lease_table *table, size_t index);
 /* Says what those want who do not say; takes it over. NULL: every one says. */
 void table_set_wanted(struct lease_table *table, struct lease *wanted);
 
+/* Refuses a request whose lease could not stand in the table as it was meant (wanted.c). */
+enum hf_status wanted_check(const struct lease_table *table, struct table_op *op);
+
 /* ---- The face of a shard's lock (face.c) --------------------------------------------- */
 
 enum face_member { FACE_WORKER_ID, FACE_CREATED_AT, FACE_EXPIRES_AT, FACE_MEMBERS };

@@ -101,6 +101,7 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
         enum hf_status status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
         if (status != HF_OK)
             return status;
+        op->cleared++;
     }
     if (queue_drop_missed(table, evidence->now))
         op->changed = true;
@@ -274,74 +275,6 @@ static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
     return HF_OK;
 }
 
-/* A note is spliced in as it stands, so it must be one JSON value and no more; and not so deep
- * that a table with it could not be read. */
-bool table_takes_note(struct view note)
-{
-    struct json_reader reader = json_read(note);
-    struct view raw;
-    reader.depth = NOTE_DEPTH; /* as if what is around it had been entered */
-    bool good = note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw);
-    reader.depth = 0;
-    return note.size == 0 || (good && json_end(&reader));
-}
-
-/* Ids are also names of members, and are compared as they stand there. */
-static bool is_id(struct view id, size_t max)
-{
-    for (size_t i = 0; i < id.size; i++)
-        if (id.data[i] < 0x20 || id.data[i] > 0x7e || id.data[i] == '"' || id.data[i] == '\\')
-            return false;
-    return id.size <= max;
-}
-
-/* Whatever is granted must be read back as it was meant. */
-static enum hf_status check_texts(const struct lease *wanted, struct table_op *op)
-{
-    if (wanted->id.size == 0 || !is_id(wanted->id, HOLDER_BYTES_MAX) ||
-        !is_id(wanted->session, NONCE_SIZE))
-        return error_set(&op->error, HF_INVALID, "an id or session is short plain text");
-    struct view start = view_first(wanted->id, view_find(wanted->id, '-'));
-    if (op->wait && !view_equal(start, wanted->session))
-        return error_set(&op->error, HF_INVALID, "the id of one who waits is <session>-<n>");
-    if (wanted->holder.size > HOLDER_BYTES_MAX)
-        return error_set(&op->error, HF_INVALID, "a holder's name has at most %d bytes",
-                         HOLDER_BYTES_MAX);
-    if (wanted->output.size > OUTPUT_BYTES_MAX || !utf8_is_text(wanted->output))
-        return error_set(&op->error, HF_INVALID,
-                         "an output's name is UTF-8 text of at most %d bytes",
-                         OUTPUT_BYTES_MAX);
-    if (!table_takes_note(wanted->note))
-        return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
-                         NOTE_BYTES_MAX);
-    return HF_OK;
-}
-
-static enum hf_status check_wanted(const struct lease_table *table, struct table_op *op)
-{
-    const struct lease *wanted = op->wanted;
-    if (wanted->ttl.us > table->settings.ttl_max.us ||
-        wanted->ttl.us < SPAN_MS(LEASE_TTL_MS_MIN).us) {
-        char least[SPAN_TEXT_MAX], most[SPAN_TEXT_MAX];
-        return error_set(&op->error, HF_INVALID, "a ttl is from %s to %s here",
-                         span_text(SPAN_MS(LEASE_TTL_MS_MIN), least),
-                         span_text(table->settings.ttl_max, most));
-    }
-    if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
-        return error_set(&op->error, HF_INVALID,
-                         "a ttl or poll interval is a whole number of milliseconds");
-    if (wanted->scope_count == 0 || wanted->scope_count > LEASE_SCOPES_MAX)
-        return error_set(&op->error, HF_INVALID, "a lease has 1 to %d scopes",
-                         LEASE_SCOPES_MAX);
-    if (wanted->slots > UINT32_MAX || wanted->level > UINT32_MAX)
-        return error_set(&op->error, HF_INVALID, "slots and levels are at most %" PRIu32,
-                         UINT32_MAX);
-    if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
-        (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
-        return error_set(&op->error, HF_INVALID, "slots are of one scope, and at least one");
-    return check_texts(wanted, op);
-}
-
 /* A semaphore has one number of slots while anybody holds or waits. */
 static enum hf_status check_slots(const struct lease_table *table, struct table_op *op)
 {
@@ -453,7 +386,7 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     op->in_line = waiter != NULL;
     if (waiter)
         return claim(table, waiter, evidence, op);
-    enum hf_status status = check_wanted(table, op);
+    enum hf_status status = wanted_check(table, op);
     if (status == HF_OK)
         status = clear_over(table, evidence, op);
     if (status == HF_OK)
@@ -685,6 +618,15 @@ static enum hf_status apply_scavenge(struct lease_table *table, struct table_op 
     return clear_over(table, evidence, op);
 }
 
+static enum hf_status apply_keep(struct lease_table *table, struct table_op *op,
+                                 const struct evidence *evidence)
+{
+    (void)table;
+    (void)op;
+    (void)evidence;
+    return HF_OK;
+}
+
 static enum hf_status apply_forget(struct lease_table *table, struct table_op *op,
                                    const struct evidence *evidence)
 {
@@ -739,10 +681,11 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
         [TABLE_RELEASE] = apply_release,   [TABLE_COMPLETE] = apply_complete,
         [TABLE_FAIL] = apply_fail,         [TABLE_BREAK] = apply_break,
         [TABLE_SCAVENGE] = apply_scavenge, [TABLE_FORGET] = apply_forget,
-        [TABLE_BARRIER] = apply_barrier,
+        [TABLE_BARRIER] = apply_barrier,   [TABLE_KEEP] = apply_keep,
     };
     op->outcome = TABLE_NOTHING;
     op->changed = false;
+    op->cleared = 0;
     op->already = false;
     op->in_line = false;
     op->needs_time = false;

@@ -13,6 +13,8 @@
 #include "lock/tables.h"
 #include "lock/tidier.h"
 
+#include <stdatomic.h>
+
 /* A request is given this long when nobody says how long: then it is told as without answer. */
 #define REQUEST_TIME SPAN_S(10)
 
@@ -27,6 +29,14 @@ struct place {
     struct place *idle_next;
 };
 
+/* On whose behalf something that was over is cleared away. */
+enum sweep_mode {
+    SWEEP_TRANSPARENT, /* an operation cleans what it touches */
+    SWEEP_IDLE,        /* the sweeper, while there is nothing else to do */
+    SWEEP_MANUAL,      /* a person asked for it */
+    SWEEP_MODES,
+};
+
 struct hf_client {
     struct env *env;
     struct store *store;
@@ -36,6 +46,7 @@ struct hf_client {
     struct table_space chunk_space; /* chunks have no namespace: they go by one epoch */
     struct table_space shard_space; /* nor have shards; their locks are short */
     struct span poll;               /* how often to look while waiting, unless a lock says */
+    struct span hour;               /* of the expiry index (expiry.h) */
     char holder[HOLDER_BYTES_MAX + 1];
     char session[NONCE_SIZE + 1];
     struct {
@@ -44,7 +55,12 @@ struct hf_client {
         struct place *idle; /* the longest unused first */
         size_t idle_count;
         uint64_t last_id;
+        uint64_t cleared[SWEEP_MODES]; /* leases that were over, by on whose behalf */
     } shared;
+    struct {
+        atomic_uint_fast64_t count; /* operations that callers have begun */
+        atomic_int_fast64_t last;   /* when, on the boot-time clock in us, the last one was */
+    } activity;
     struct keeper keeper;
     struct tidier tidier;
     struct fence_shelf fences;
@@ -62,16 +78,37 @@ void place_drop(struct place *place);
 /* One more use of a place that is in use. */
 struct place *place_share(struct place *place);
 
+/* A caller has begun an operation: the sweeper gives way. */
+void client_active(struct hf_client *client);
+
 /* A number that no other lease or waiter of this session has had. */
 uint64_t client_next_id(struct hf_client *client);
 
 /* ---- Asking a table ------------------------------------------------------------------ */
+
+struct request;
+
+/* What is kept in a table beside its leases (src/key) changes in the same writes as they do. Each
+ * may be NULL. Both are pure, called once an attempt, and note in *changed whether the table must
+ * be written. */
+struct table_guest {
+    /* Before the leases move: OK, or a refusal, and then they do not. */
+    enum hf_status (*before)(struct table_guest *guest, struct lease_table *table,
+                             const struct evidence *evidence, bool *changed,
+                             struct hf_error *error);
+
+    /* After they have moved: `op` says what came of it. It cannot fail. */
+    void (*after)(struct table_guest *guest, struct lease_table *table,
+                  const struct table_op *op, bool *changed);
+};
 
 /* An operation on a table, as an operation on its document. */
 struct request {
     struct doc_op op;
     struct place *place;
     struct table_op table;
+    struct table_guest *guest; /* may be NULL */
+    enum sweep_mode mode;
     bool *blocked; /* may be NULL: per scope wanted, whether it is in the way */
     bool taken;    /* a release found that somebody had ended it in another way */
 

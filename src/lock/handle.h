@@ -22,6 +22,7 @@ struct hf_lock {
     struct hf_lock_options options; /* its texts are ours */
     struct span ttl;
     bool *blocked; /* a scope each, as last told; then as much room to note them in */
+    struct table_guest *guest; /* of every request to be granted; NULL: none */
 
     struct env_mutex calls;
     struct seat seat; /* guarded by the room's mutex */
@@ -52,6 +53,14 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
 /* Holds what a request was granted or has renewed, and keeps it. False: its time is over already,
  * and the handle is idle. */
 bool lock_take_up(struct hf_lock *lock, const struct request *request);
+
+/* Ends it, as hf_lock_release, _complete and _fail do; the guest, which may be NULL, in the same
+ * write. When there is no answer the lease is ended in the background, without the guest. */
+enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
+                        struct table_guest *guest, struct hf_error *error);
+
+/* Asks the table of a lock for something else; `request` was set up for its place. */
+enum hf_status lock_ask(struct hf_lock *lock, struct request *request);
 
 /* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex
  * held. */

@@ -145,13 +145,14 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 /* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what
  * is not there any more, and not an attempt of ours without an answer. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
-                              bool over, struct hf_error *error)
+                              struct table_guest *guest, bool over, struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
     request_init(&request, lock->place, kind, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = lock->token;
     request.table.note = note;
+    request.guest = guest;
     enum hf_status status = place_ask(lock->place, requests, 1);
     if (!request_settled(status)) {
         tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
@@ -167,8 +168,8 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     return request.op.error.status;
 }
 
-static enum hf_status end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
-                          struct hf_error *error)
+enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
+                        struct table_guest *guest, struct hf_error *error)
 {
     struct hf_client *client = lock->client;
     enum hf_status status = HF_OK;
@@ -188,7 +189,7 @@ static enum hf_status end(struct hf_lock *lock, enum table_op_kind kind, const c
     if (!held)
         status = error_set(error, HF_NOT_FOUND, "the lock is not held");
     else if (last)
-        status = ask_end(lock, kind, view_of(note ? note : ""), over, error);
+        status = ask_end(lock, kind, view_of(note ? note : ""), guest, over, error);
     else
         error_clear(error);
     env_mutex_unlock(&lock->calls);
@@ -197,17 +198,26 @@ static enum hf_status end(struct hf_lock *lock, enum table_op_kind kind, const c
 
 enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error)
 {
-    return end(lock, TABLE_RELEASE, NULL, error);
+    return lock_end(lock, TABLE_RELEASE, NULL, NULL, error);
 }
 
 enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note, struct hf_error *error)
 {
-    return end(lock, TABLE_COMPLETE, note, error);
+    return lock_end(lock, TABLE_COMPLETE, note, NULL, error);
 }
 
 enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_error *error)
 {
-    return end(lock, TABLE_FAIL, note, error);
+    return lock_end(lock, TABLE_FAIL, note, NULL, error);
+}
+
+enum hf_status lock_ask(struct hf_lock *lock, struct request *request)
+{
+    struct request *requests[] = { request };
+    env_mutex_lock(&lock->calls);
+    enum hf_status status = place_ask(lock->place, requests, 1);
+    env_mutex_unlock(&lock->calls);
+    return status;
 }
 
 /* ---- As text ------------------------------------------------------------------------- */

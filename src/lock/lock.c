@@ -262,6 +262,7 @@ static enum hf_status ask(struct hf_lock *lock, bool wait, struct mono_time dead
     request_init(&request, lock->place, TABLE_ACQUIRE, deadline);
     request.table.wanted = &wanted;
     request.table.wait = wait;
+    request.guest = lock->guest;
     request.table.once_per = SPAN_MS(lock->options.once_per_ms);
     /* Whoever asks for us writes behind what hf_lock_blocked may be reading. */
     request.blocked = lock->blocked + lock->scope_count;
@@ -331,6 +332,7 @@ static enum hf_status claim(struct hf_lock *lock, struct mono_time deadline,
     struct request request, *requests[] = { &request };
     room_wait_on(lock->place, &lock->seat); /* first: what is seen from now on is news */
     request_init(&request, lock->place, TABLE_CLAIM, request_deadline(lock, deadline));
+    request.guest = lock->guest;
     request.table.id = view_of(lock->id);
     request.table.once_per = SPAN_MS(lock->options.once_per_ms);
     place_ask(lock->place, requests, 1);

@@ -68,6 +68,26 @@ static bool was_taken(const struct request *request, const struct lease_table *t
     return lease && (lease->status == LEASE_BROKEN || lease->status == LEASE_EXPIRED);
 }
 
+/* The move, and what the guest does before and after it. */
+static enum hf_status apply_with_guest(struct request *request, struct lease_table *table,
+                                       const struct evidence *evidence, bool *changed)
+{
+    struct table_guest *guest = request->guest;
+    enum hf_status status = HF_OK;
+    if (guest && guest->before)
+        status = guest->before(guest, table, evidence, changed, &request->table.error);
+    if (status != HF_OK) { /* what an earlier attempt had come to says nothing of this one */
+        request->table.outcome = TABLE_NOTHING;
+        request->table.changed = request->table.already = request->table.in_line = false;
+        request->table.needs_time = false;
+        return status;
+    }
+    status = table_apply(table, &request->table, evidence);
+    if (status == HF_OK && guest && guest->after)
+        guest->after(guest, table, &request->table, changed);
+    return status;
+}
+
 static enum hf_status apply(struct doc_op *op, void *body, const struct evidence *evidence)
 {
     struct request *request = (struct request *)(void *)op;
@@ -75,7 +95,8 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     struct view mine[DOC_ATTEMPTS_MAX];
     request->table.mine = mine;
     request->table.mine_count = own_nonces(op, mine);
-    enum hf_status status = table_apply(table, &request->table, evidence);
+    bool of_guest = false;
+    enum hf_status status = apply_with_guest(request, table, evidence, &of_guest);
     request->table.mine = NULL;
     request->table.mine_count = 0;
     request->settings = table->settings;
@@ -94,7 +115,7 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
         note_blocked(request, table, table->waiter_count);
     else if (status == HF_OK && request->table.outcome == TABLE_QUEUED && request->blocked)
         note_blocked(request, table, request->table.position);
-    op->changed = request->table.changed;
+    op->changed = request->table.changed || of_guest;
     op->found = request->table.already || request->table.in_line;
     op->quiet = !calls_somebody(request, table, evidence);
     op->error = request->table.error;

@@ -1,5 +1,5 @@
 /* stamp.c: moments in documents, and the proof that time has passed. */
-#include "compact/stamp.h"
+#include "base/stamp.h"
 
 #include "base/hash.h"
 #include "base/parse.h"

@@ -9,8 +9,8 @@
  * that long may restamp it, so that the time starts anew by a clock that the next one can
  * read; so often and no more (STAMP_RESTAMPS_MAX), since two machines that share a folder
  * would do so for ever. Pure. */
-#ifndef COMPACT_STAMP_H
-#define COMPACT_STAMP_H
+#ifndef BASE_STAMP_H
+#define BASE_STAMP_H
 
 #include "base/buffer.h"
 #include "base/evidence.h"

@@ -1,0 +1,87 @@
+/* record.h: the record of a transaction: .txn-decisions/m/<id>, the one document that decides.
+ *
+ *     (absent) --begin--> pending --decide--> commit | rollback --purge, D later--> (absent)
+ *     (absent) --roll back--> rollback
+ *
+ * Commit is only ever a swap of a pending record; one that is missing means rolled back. The body
+ * and its moves are pure; docs/design.md section 9. */
+#ifndef KEY_RECORD_H
+#define KEY_RECORD_H
+
+#include "base/stamp.h"
+#include "doc/doc.h"
+#include "key/state.h"
+#include "lease/lease.h"
+
+/* Keys of one transaction. */
+#define TXN_KEYS_MAX 128
+
+enum txn_state {
+    TXN_ABSENT,
+    TXN_PENDING,
+    TXN_COMMIT,
+    TXN_ROLLBACK,
+};
+
+const char *txn_state_name(enum txn_state state);
+
+/* A key of a transaction: "<ns>/<key>". */
+#define TXN_KEY_MAX (2 * NAME_BYTES_MAX + 1)
+struct txn_key {
+    char name[TXN_KEY_MAX + 1];
+};
+
+struct txn_record {
+    enum txn_state state;
+    char id[TXN_ID_SIZE + 1];
+    char owner[NONCE_SIZE + 1]; /* the nonce of who began it: a begin knows its own effect */
+    char holder[HOLDER_BYTES_MAX + 1];
+    struct stamp began, decided;
+    unsigned restamps;
+    struct wall_time began_at, decided_at; /* for display */
+    struct txn_key
+        *keys; /* pending: enlisted by processes that share it; decided: participants */
+    size_t key_count;
+    bool applied;          /* every participant was seen applied */
+    struct mono_time seen; /* since when we see it stand there like this */
+    struct buffer unknown;
+};
+
+/* Bodies are struct txn_record; no context. */
+extern const struct doc_type record_doc_type;
+
+enum record_op_kind {
+    RECORD_BEGIN,  /* absent -> pending; by `owner` */
+    RECORD_ENLIST, /* pending: `keys` join those that it names */
+    RECORD_DECIDE, /* pending -> `decision`, with `keys`; an absent one can only be rolled back.
+                       Decided already: OK, and `recorded` says how */
+    RECORD_APPLIED, /* decided: every participant was seen applied */
+    RECORD_RESTAMP, /* decided or begun by a clock that nobody can read: starts anew */
+};
+
+/* One change of a record. */
+struct record_op {
+    struct doc_op op; /* first; its apply is set by record_op_init */
+    enum record_op_kind kind;
+    struct view id;
+    struct view owner, holder;
+    enum txn_state decision;
+    const struct txn_key *keys;
+    size_t key_count;
+
+    enum txn_state recorded; /* what it says now; ABSENT: there is none */
+};
+
+void record_op_init(struct record_op *op, enum record_op_kind kind, struct view id,
+                    struct mono_time deadline);
+
+/* "<key>" of a record, and of its entry in the index. */
+void record_key(struct view id, char ret_key[KEY_BYTES_MAX + 1]);
+void record_entry_key(struct view id, struct view hour, char ret_key[KEY_BYTES_MAX + 1]);
+bool txn_id_valid(struct view id);
+
+/* Whether a decided record may be purged, as far as time goes: D after its decision. */
+bool record_may_purge(const struct txn_record *record, const struct lease_settings *settings,
+                      const struct evidence *evidence);
+
+#endif

@@ -1,0 +1,128 @@
+/* sweep.h: maintenance that costs nothing: what nobody touches any more is cleared away while
+ * nothing else goes on.
+ *
+ * Every operation cleans what it touches, so nothing depends on this. A run reads the expiry
+ * indexes, only hours that are wholly over, one hour and one page at a time, waits between two
+ * entries, and stops at its caps or when a caller begins an operation. Its cost grows with what
+ * has expired, not with what exists. A full run looks at everything, whatever the indexes say.
+ * docs/design.md section 9. */
+#ifndef SWEEP_SWEEP_H
+#define SWEEP_SWEEP_H
+
+#include "key/key.h"
+
+struct sweep_settings {
+    struct span idle_grace;  /* no operation for so long, then it may begin */
+    struct span op_delay;    /* between two entries */
+    uint64_t ops_max;        /* entries looked at in a run */
+    struct span runtime_max; /* of a run */
+};
+
+#define SWEEP_SETTINGS                                   \
+    ((struct sweep_settings){ .idle_grace = SPAN_S(300), \
+                              .op_delay = SPAN_MS(100),  \
+                              .ops_max = 1000,           \
+                              .runtime_max = SPAN_S(30) })
+
+/* INVALID with a sentence when a setting is out of range. */
+enum hf_status sweep_settings_check(const struct sweep_settings *settings,
+                                    struct hf_error *error);
+
+/* Why a run ended. Each row: name, word, sentence. */
+#define SWEEP_STOP_TABLE(ROW)                                       \
+    ROW(DONE, "done", "there was nothing more to do")               \
+    ROW(ACTIVITY, "activity", "a caller began an operation")        \
+    ROW(OPS, "max_ops", "it looked at as many entries as it may")   \
+    ROW(TIME, "max_runtime", "it ran for as long as it may")        \
+    ROW(CANCELLED, "cancelled", "it was told to stop")              \
+    ROW(BUSY, "busy", "another sweep of this process is under way") \
+    ROW(FAILED, "failed", "the store failed")
+#define SWEEP_STOP_ENUM_(name, word, text) SWEEP_STOP_##name,
+enum sweep_stop { SWEEP_STOP_TABLE(SWEEP_STOP_ENUM_) SWEEP_STOP_COUNT };
+#undef SWEEP_STOP_ENUM_
+const char *sweep_stop_word(enum sweep_stop stop);
+const char *sweep_stop_text(enum sweep_stop stop);
+
+/* What a run, or all runs together, did. With dry_run: would do. */
+struct sweep_report {
+    uint64_t runs;
+    uint64_t ops;             /* entries looked at */
+    uint64_t leases_cleared;  /* that were provably over */
+    uint64_t stages_settled;  /* of transactions that were over */
+    uint64_t markers_deleted; /* records of transactions */
+    uint64_t rolled_back;     /* transactions that nobody decided */
+    uint64_t entries_deleted; /* of the indexes */
+    uint64_t entries_moved;   /* of leases that are not over */
+    uint64_t tables_purged;
+    uint64_t states_deleted; /* bodies that nothing names */
+    uint64_t bodies_deleted; /* of fenced objects, that nothing names */
+    uint64_t outputs_condemned, chunks_deleted, names_dropped; /* of compaction */
+    uint64_t failed; /* entries that could not be dealt with; left for the next run */
+    uint64_t stopped_by_activity; /* runs */
+    struct span duration;
+    enum sweep_stop stop; /* of the last run */
+};
+
+/* Where the next run goes on; kept in the store by `sweep`, in memory by the idle sweeper. */
+struct sweep_cursor {
+    char lease_entry[KEY_BYTES_MAX + 1]; /* the last entry of the expiry index looked at */
+    char txn_entry[KEY_BYTES_MAX + 1];
+    char full[KEY_BYTES_MAX + 1]; /* of a full run: the last object looked at */
+    int64_t raised_hour;          /* the last in which the epoch was raised */
+};
+
+struct sweep_options {
+    struct sweep_settings settings;
+    enum sweep_mode mode; /* IDLE stops for traffic; MANUAL does not */
+    bool full;
+    bool dry_run;
+    bool (*go_on)(void *argument); /* may be NULL; false: stop */
+    void *argument;
+    void (*progress)(void *argument, const struct sweep_report *report); /* may be NULL */
+};
+
+/* One run over the client's namespace, the transactions and the partitions. One at a time in a
+ * process: else it stops as BUSY, having done nothing. A failure of the store ends it with that
+ * status; a failing entry does not. */
+enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
+                         struct sweep_cursor *cursor, struct sweep_report *report,
+                         struct hf_error *error);
+
+/* ---- The idle sweeper ---------------------------------------------------------------- */
+
+/* A task that sweeps whenever no caller has begun an operation for idle_grace. */
+struct sweeper;
+enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
+                             struct sweeper **ret_sweeper, struct hf_error *error);
+
+/* Stops it within one entry, and frees it. NULL is fine. */
+void sweeper_stop(struct sweeper *sweeper);
+
+/* The sum of its runs so far. */
+void sweeper_report(struct sweeper *sweeper, struct sweep_report *ret_report);
+
+/* ---- What there is to do, and what was done ------------------------------------------ */
+
+/* What the store remembers of the sweeps of a namespace: .holdfast/sweep/<ns>.json. */
+struct sweep_memory {
+    struct sweep_cursor cursor;
+    struct sweep_report last, total;
+    struct wall_time at; /* when the last run ended, for people */
+};
+enum hf_status sweep_remember(struct hf_client *client, const struct sweep_memory *memory,
+                              struct hf_error *error);
+/* All zero when there is none, or it cannot be read. */
+enum hf_status sweep_recall(struct hf_client *client, struct sweep_memory *ret_memory,
+                            struct hf_error *error);
+
+/* What a run would find in the indexes; counts up to a bound. */
+struct sweep_due {
+    uint64_t lease_hours, lease_entries; /* that are over */
+    uint64_t txn_hours, txn_entries;
+    uint64_t later_hours; /* that are not over yet */
+    bool more;            /* there is more than was counted */
+};
+enum hf_status sweep_due(struct hf_client *client, struct sweep_due *ret_due,
+                         struct hf_error *error);
+
+#endif
