@@ -341,13 +341,14 @@ HF_API void hf_free(void *data);
 /* ---- Keys with state ----------------------------------------------------------------- */
 
 /* A key is a name with a lock and a state: bytes of any size, with a version that rises by one
- * with every change and an ETag that is never used twice. Its lease is that of the lock
+ * with every change and an ETag that is never used twice. (A key that was removed, and not used for
+ * a day, may be forgotten: then it counts from 1 again.) Its lease is that of the lock
  * named:<key>. Whoever holds it may change the state; a change that arrives after the lease was
  * taken over is refused by the store itself, since lease and state stand in one document. Anybody
  * may read, without a lease.
  *
  *     struct hf_key *key;
- *     hf_key_new(client, "orders/42", NULL, NULL, &key, &error);
+ *     hf_key_new(client, "orders/42", NULL, &key, &error);
  *     hf_key_acquire(key, 10000, NULL, &error);
  *     hf_key_update(key, text, strlen(text), NULL, NULL, &error);
  *     hf_key_release(key, HF_COMMIT, &error);
@@ -405,7 +406,7 @@ struct hf_key_info {
 struct hf_key_if {
     bool version_set;
     uint64_t version; /* 0: the key holds nothing */
-    const char *etag; /* NULL: any */
+    const char *etag; /* not empty; NULL: any */
 };
 
 /* What becomes of what is staged. */
@@ -423,7 +424,8 @@ HF_API enum hf_status hf_key_new(struct hf_client *client, const char *name,
                                  const struct hf_key_options *options, struct hf_key **ret_key,
                                  struct hf_error *error);
 
-/* Gives back what is still held, without publishing what is staged. NULL is fine. */
+/* Gives back what is still held, in the background, without publishing what is staged. NULL is
+ * fine. */
 HF_API void hf_key_free(struct hf_key *key);
 
 /* As hf_lock_acquire. What an earlier holder or transaction left is settled first. `info`, here
@@ -450,7 +452,9 @@ HF_API enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *
                                     struct hf_key_info *info, struct hf_error *error);
 
 /* Ends the lease; what is staged is published or dropped in the same write. A key of a transaction
- * decides that, all of it. LOST: the lease was over before, and nothing staged was published. */
+ * decides that, all of it. LOST: the lease was over before, and nothing staged was published; or
+ * another process that has it ended it, and dropped what was staged. MISMATCH: that has published
+ * what was to be rolled back. */
 HF_API enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
                                      struct hf_error *error);
 
@@ -479,7 +483,8 @@ struct hf_txn_options {
 };
 #define HF_TXN_OPTIONS ((struct hf_txn_options){ .id = NULL })
 
-/* Begins one, or joins one that is pending. When this returns, its record stands in the store.
+/* Begins one, or joins one that is pending. When this returns, its record stands in the store. It
+ * must be decided within a day (the late bound of the store's requests); then it is rolled back.
  * `options` may be NULL. */
 HF_API enum hf_status hf_txn_begin(struct hf_client *client,
                                    const struct hf_txn_options *options,
@@ -494,7 +499,8 @@ HF_API const char *hf_txn_id(const struct hf_txn *txn);
 /* Takes keys for the transaction, in the order of their names whatever order they are given in, so
  * that two transactions cannot wait for each other; one whose name is before that of a key that it
  * has already is taken only if it is free at once. All or none: `ret_keys` stay the transaction's.
- * `wait_ms` is for all of them together. */
+ * `wait_ms` is for all of them together. UNSURE, of one that was joined: they were given back, but
+ * its record may name them; if it does, it can be committed only when they are taken again. */
 HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size_t count,
                                      const struct hf_key_options *options, int64_t wait_ms,
                                      struct hf_key **ret_keys, struct hf_error *error);
@@ -502,8 +508,11 @@ HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *name
 /* Decides it, settles its keys and gives them back.
  *   OK        decided as asked; all its keys are settled, or will be by whoever touches them
  *   MISMATCH  it had been decided otherwise: *ret_decision says how (which may be NULL)
- *   UNSURE    no answer: ask again; until then nobody knows
- *   EXPIRED, LOST  commit: a lease of it is over; it was rolled back */
+ *   UNSURE    no answer: ask again; until then nobody knows, and its keys take no change
+ *   EXPIRED, LOST  commit: a lease of it is over; it was rolled back
+ *   DENIED    commit: another process has begun it, which alone may (not of `holdfast txn begin`)
+ * When a commit of one that several processes share fails otherwise, its keys may take no change
+ * any more: ask again, or roll back. */
 HF_API enum hf_status hf_txn_commit(struct hf_txn *txn, enum hf_decision *ret_decision,
                                     struct hf_error *error);
 HF_API enum hf_status hf_txn_rollback(struct hf_txn *txn, enum hf_decision *ret_decision,

@@ -40,10 +40,8 @@ struct compact_plan compact_plan_draw(const struct world *world)
     if (!plan.latest_wins) /* all rows, in order of their time */
         plan.settings.key = (struct view){ NULL, 0 };
     plan.apart = prng_below(&prng, 2) == 0;
-    bool exact = prng_below(&prng, 2) == 0;
-    plan.settings.skew_tolerance_ms = exact ? 1000 : 4000;
-    plan.skew_max = exact ? SPAN_MS(150) : SPAN_MS(900);
-    plan.store_step_max = exact ? SPAN_MS(20) : SPAN_MS(200);
+    plan.skew = skew_draw(&prng);
+    plan.settings.skew_tolerance_ms = plan.skew.tolerance_ms;
     plan.killers = prng_below(&prng, 6) == 0 ? 1 : 0;
     plan.spoils = prng_below(&prng, 6) == 0;
     plan.splits = prng_below(&prng, 4) == 0;
@@ -61,9 +59,7 @@ void compact_tune(struct run *run, struct plans *plans)
 {
     struct compact_plan plan = compact_plan_draw(run->world);
     plans->apart = plan.apart;
-    plans->net.skew_max = plan.skew_max;
-    plans->net.plan.lying_date_chance = 0;
-    plans->chaos.store_step_max = plan.store_step_max;
+    skew_tune(&plan.skew, plans);
     plans->chaos.cut_max = plan.cut_max;
     if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* its files are of that calendar too */
         plans->nodes.wall_off = SPAN_S(60);

@@ -6,6 +6,8 @@
 #include "compact/shelf.h"
 #include "sim/compact_rows.h"
 #include "sim/judge_catalog.h"
+#include "sim/skew.h"
+#include "sim/team.h"
 
 #define COMPACT_PARTITION "default"
 
@@ -17,7 +19,7 @@ struct compact_plan {
     struct compact_settings settings;
     bool latest_wins;
     bool by_date, apart;
-    struct span skew_max, store_step_max;
+    struct skew skew;
     struct span cut_max; /* for longer than anybody's patience, too */
     unsigned killers;    /* chunks that kill whoever merges them */
     bool spoils;         /* chunks are damaged */
@@ -50,13 +52,11 @@ struct compact {
     struct run *run;
     struct compact_plan plan;
     struct judge_catalog *judge;
-    uint64_t left[NODES_MAX + 1];
-    bool rested[NODES_MAX + 1];
+    struct team team;
     struct compact_restart restarts[NODES_MAX + 1];
     struct compact_cut cuts[NODES_MAX + 1];
     unsigned last_row; /* that was ever made */
     unsigned killers_left;
-    bool settled;
 };
 
 /* One life of a node. */

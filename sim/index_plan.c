@@ -39,10 +39,7 @@ struct index_plan index_plan_draw(const struct world *world)
     if (prng_below(&prng, 4) == 0)
         plan.keys = INDEX_KEYS;
     plan.ttl_ms = ttls_ms[prng_below(&prng, 4)];
-    bool exact = prng_below(&prng, 2) == 0;
-    plan.skew_tolerance_ms = exact ? 1000 : 4000;
-    plan.skew_max = exact ? SPAN_MS(150) : SPAN_MS(900);
-    plan.store_step_max = exact ? SPAN_MS(20) : SPAN_MS(200);
+    plan.skew = skew_draw(&prng);
     plan.apart = prng_below(&prng, 2) == 0;
     plan.foreign = prng_below(&prng, 3) > 0;
     plan.malformed = prng_below(&prng, 3) == 0;
@@ -73,9 +70,7 @@ void index_tune(struct run *run, struct plans *plans)
 {
     struct index_plan plan = index_plan_draw(run->world);
     plans->apart = plan.apart;
-    plans->net.skew_max = plan.skew_max;
-    plans->net.plan.lying_date_chance = 0;
-    plans->chaos.store_step_max = plan.store_step_max;
+    skew_tune(&plan.skew, plans);
     plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;
     plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
     plans->chaos.pause_max = PAUSE_MAX;

@@ -5,6 +5,8 @@
 #include "index/compile.h"
 #include "index/read.h"
 #include "sim/judge_index.h"
+#include "sim/skew.h"
+#include "sim/team.h"
 
 #define SIM_INDEX        "things"
 #define SIM_INDEX_DIGITS 1
@@ -19,8 +21,7 @@
 struct index_plan {
     size_t keys; /* the first so many of them */
     int64_t ttl_ms;
-    int64_t skew_tolerance_ms;
-    struct span skew_max, store_step_max;
+    struct skew skew;
     bool apart;
     bool foreign;      /* another program writes entries, too */
     bool malformed;    /* some of which cannot be read */
@@ -43,11 +44,9 @@ struct index_work {
     struct run *run;
     struct index_plan plan;
     struct judge_index *judge;
-    uint64_t left[NODES_MAX + 1];
-    bool rested[NODES_MAX + 1];
+    struct team team;
     unsigned last_record;               /* that was ever made */
     unsigned foreign_clock[INDEX_KEYS]; /* seconds: rises with each entry of the key */
-    bool settled;
 };
 
 /* One life of a node; or one of its hands. */

@@ -355,9 +355,12 @@ static void judge_version(struct judge_lock *judge, struct judged_table *table,
     judge_pairs(judge, table, now);
 }
 
+/* The expiry index stands beside the tables of its namespace. */
 static bool is_table(struct view key)
 {
-    return view_starts_with(key, VIEW("default/")) || view_starts_with(key, VIEW("metadata/"));
+    return (view_starts_with(key, VIEW("default/")) &&
+            !view_starts_with(key, VIEW("default/.lease-index/"))) ||
+           view_starts_with(key, VIEW("metadata/"));
 }
 
 static void changed(void *argument, const struct bucket_change *change)
@@ -368,7 +371,8 @@ static void changed(void *argument, const struct bucket_change *change)
     struct judged_table *table = judged_table_of(judge, change->key);
     struct judged_version *now =
         change->body.data ? judged_version_read(change->body, table->version) : NULL;
-    if (!now && !judge->damaging)
+    bool may_go = judge->damaging || (judge->options.purged && !change->body.data);
+    if (!now && !may_go)
         world_fail(judge_world(judge), "what was written to %s is no table", table->key);
     else if (now && !judge->damaging)
         judge_version(judge, table, now);

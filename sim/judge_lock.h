@@ -42,6 +42,7 @@ struct judge_lock;
 struct judge_lock_options {
     bool exclusion;
     bool own_clock; /* holders count by their own clock alone, or by one that is as good */
+    bool purged;    /* tables may go: another judge says when */
 };
 
 struct judge_lock *judge_lock_new(struct run *run, const struct judge_lock_options *options);

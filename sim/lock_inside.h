@@ -20,6 +20,7 @@ struct notice {
 struct lock_work {
     struct run *run;
     struct judge_lock *judge;
+    const struct lock_beside *beside; /* NULL: nothing */
     struct lock_plan plan;
     const struct lock_wish *wishes;
     size_t wish_count;
@@ -43,6 +44,17 @@ struct process {
     struct env *env;
     struct store *store;
     struct hf_client *client;
+};
+
+/* What a workload does besides, with clients whose D and hours are these. */
+struct lock_beside {
+    struct span late_bound, hour;
+    void *argument;
+    /* Around all that a process does; what it returns is given back in the end. */
+    void *(*begin)(void *argument, struct process *process);
+    void (*end)(void *argument, struct process *process, void *begun);
+    void (*act)(void *argument, struct process *process);  /* now and then, as an operation */
+    void (*calm)(void *argument, struct process *process); /* when all others are done */
 };
 
 /* One handle and what is done with it. */

@@ -6,6 +6,13 @@
 
 #define WORKERS_MAX 3
 
+/* One in so many operations is something else, where there is something else to do. */
+#define BESIDE_EVERY 4
+
+/* The one who does what is done last looks so often whether it is. */
+#define AWAIT_TRIES_MAX 1000
+#define AWAIT_STEP      SPAN_S(10)
+
 /* What a lease is shorter than its ttl, and by how much front ends that differ by two seconds,
  * whole seconds and small steps may make the store's time jump. */
 #define LATE_SLACK_US INT64_C(200000)
@@ -30,6 +37,10 @@ struct hf_client *lock_client_open(const struct lock_work *work, const struct no
     options.skew_tolerance_ms = work->plan.skew_tolerance_ms;
     options.takeover_observed = work->plan.observed;
     check(client_new(store, &options, &client, &error) == HF_OK);
+    if (work->beside) {
+        client->space.settings.late_bound = work->beside->late_bound;
+        client->hour = work->beside->hour;
+    }
     return client;
 }
 
@@ -408,6 +419,11 @@ static void work_on(void *argument)
     while (*left > 0) {
         --*left;
         run_count_operation(process->work->run);
+        const struct lock_beside *beside = process->work->beside;
+        if (beside && process_one_in(process, BESIDE_EVERY)) {
+            beside->act(beside->argument, process);
+            continue;
+        }
         uint64_t drawn = process_below(process, 16);
         if (!(drawn == 0 && break_lock(process)) && !(drawn == 1 && adopt_lock(process)))
             use_lock(process);
@@ -426,6 +442,28 @@ static void run_workers(struct process *process)
         env_task_join(process->env, tasks[i]);
 }
 
+/* What is done beside the locks when the others have come to their end. */
+static void calm_beside(struct process *process)
+{
+    const struct lock_work *work = process->work;
+    for (unsigned i = 2; i <= work->run->options->nodes; i++)
+        for (int tries = 0; !work->finished[i] && tries < AWAIT_TRIES_MAX; tries++)
+            env_sleep(process->env, AWAIT_STEP);
+    work->beside->calm(work->beside->argument, process);
+}
+
+static void live(struct process *process)
+{
+    const struct lock_beside *beside = process->work->beside;
+    void *begun = beside ? beside->begin(beside->argument, process) : NULL;
+    run_workers(process);
+    lock_calm(process);
+    if (beside && node_number(process->node) == 1)
+        calm_beside(process);
+    if (beside)
+        beside->end(beside->argument, process, begun);
+}
+
 static void program(struct node *node, void *argument)
 {
     struct lock_work *work = argument;
@@ -434,8 +472,7 @@ static void program(struct node *node, void *argument)
     process.store = net_store_open(work->run->net, node);
     check(process.store);
     process.client = lock_client_open(work, node, process.store);
-    run_workers(&process);
-    lock_calm(&process);
+    live(&process);
     hf_client_close(process.client);
     store_close(process.store);
     work->finished[node_number(node)] = true;
@@ -443,12 +480,14 @@ static void program(struct node *node, void *argument)
 
 /* ---- Beginning and end --------------------------------------------------------------- */
 
-struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes, size_t count,
-                                bool once_per)
+static struct lock_work *make_work(struct run *run, const struct lock_wish *wishes,
+                                   size_t count, bool once_per,
+                                   const struct lock_beside *beside)
 {
     struct lock_work *work = calloc(1, sizeof *work);
     check(work);
     work->run = run;
+    work->beside = beside;
     work->plan = lock_plan_draw(run->world);
     work->wishes = wishes;
     work->wish_count = count;
@@ -458,7 +497,8 @@ struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes,
     work->plan.local = traits.clock == STORE_CLOCK_BOOT;
     struct judge_lock_options options = {
         .exclusion = work->plan.exclusion,
-        .own_clock = work->plan.exclusion && (work->plan.observed || work->plan.local)
+        .own_clock = work->plan.exclusion && (work->plan.observed || work->plan.local),
+        .purged = beside != NULL
     };
     work->judge = judge_lock_new(run, &options);
     for (unsigned i = 0; i < run->options->operations; i++)
@@ -466,6 +506,18 @@ struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes,
     for (unsigned i = 0; i < run->options->nodes; i++)
         node_boot(world_node(run->world, i), program, work);
     return work;
+}
+
+struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes, size_t count,
+                                bool once_per)
+{
+    return make_work(run, wishes, count, once_per, /* beside */ NULL);
+}
+
+struct lock_work *lock_work_new_beside(struct run *run, const struct lock_wish *wishes,
+                                       size_t count, const struct lock_beside *beside)
+{
+    return make_work(run, wishes, count, /* once_per */ false, beside);
 }
 
 void lock_work_free(struct lock_work *work)

@@ -30,11 +30,16 @@ struct lock_plan lock_plan_draw(const struct world *world);
 void lock_work_tune(struct run *run, struct plans *plans);
 
 struct lock_work;
+struct lock_beside;
 
 /* Boots the nodes. The wishes outlive the run; `once_per` says whether the first one may be asked
  * for once a period. */
 struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes, size_t count,
                                 bool once_per);
+
+/* The same, with what is done beside (lock_inside.h), which outlives it. */
+struct lock_work *lock_work_new_beside(struct run *run, const struct lock_wish *wishes,
+                                       size_t count, const struct lock_beside *beside);
 void lock_work_free(struct lock_work *work);
 struct judge_lock *lock_work_judge(struct lock_work *work);
 

@@ -183,6 +183,7 @@ void node_boot(struct node *node, node_program *program, void *argument)
     node->lives++;
     node->runs_since_us = node->world->now_us;
     node->tasks_started = 0;
+    atomic_store(&node->env.sweeping, false); /* of the process */
     node->program = program;
     node->argument = argument;
     NODE_TRACE(node, "node %u: boots, life %" PRIu32, node->number, node->lives);

@@ -17,6 +17,8 @@ const struct workload *const workloads[] = {
     &workload_elect,
     &workload_compact,
     &workload_index,
+    &workload_bank,
+    &workload_sweep,
     NULL,
 };
 

@@ -64,6 +64,7 @@ struct workload {
 /* For workloads: an operation has been started that really asks for something. */
 void run_count_operation(struct run *run);
 
+extern const struct workload workload_bank;
 extern const struct workload workload_compact;
 extern const struct workload workload_counter;
 extern const struct workload workload_doc;
@@ -74,6 +75,7 @@ extern const struct workload workload_locks;
 extern const struct workload workload_race;
 extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
+extern const struct workload workload_sweep;
 
 /* All workloads, NULL at the end. */
 extern const struct workload *const workloads[];

@@ -15,8 +15,7 @@
 #define SETTLE SPAN_S(3 * 3600)
 
 /* Others may sleep for longer than names last, and do so a few times. */
-#define AWAIT_TRIES_MAX 1000
-#define AWAIT_STEP      SPAN_S(1800)
+#define AWAIT_STEP SPAN_S(1800)
 
 #define ROUNDS_MAX 12
 
@@ -46,20 +45,6 @@ static void close_all(struct actor *actor)
     store_close(actor->store);
 }
 
-static void sleep_until_true(struct actor *actor, int64_t true_us)
-{
-    if (world_now_us(actor->compact->run->world) < true_us)
-        env_sleep_until(actor->env, node_moment(actor->node, true_us));
-}
-
-static void await_the_others(struct actor *actor)
-{
-    const struct compact *compact = actor->compact;
-    for (unsigned i = 1; i <= compact->run->options->nodes; i++)
-        for (int tries = 0; !compact->rested[i] && tries < AWAIT_TRIES_MAX; tries++)
-            env_sleep(actor->env, AWAIT_STEP);
-}
-
 static void clear_up(struct actor *actor)
 {
     struct compact *compact = actor->compact;
@@ -76,30 +61,22 @@ static void clear_up(struct actor *actor)
         }
         env_sleep(actor->env, SPAN_US(late_bound.us + late_bound.us / 100));
     }
-    compact->settled = true;
+    compact->team.settled = true;
 }
 
 static void program(struct node *node, void *argument)
 {
     struct compact *compact = argument;
-    unsigned number = node_number(node);
     struct actor actor = { .compact = compact, .node = node, .env = node_env(node) };
     judge_started(compact->judge, node);
     open_all(&actor);
-    while (compact->left[number] > 0) {
-        compact->left[number]--;
-        run_count_operation(compact->run);
+    while (team_goes_on(&compact->team, node))
         compact_act(&actor);
-    }
-    sleep_until_true(&actor, compact->run->calm_us);
-    if (compact->plan.all_drain && !compact->rested[number])
+    team_await_calm(&compact->team, node);
+    if (compact->plan.all_drain && !compact->team.rested[node_number(node)])
         compact_drain(&actor);
-    compact->rested[number] = true;
-    if (number == 1 && !compact->settled) {
-        sleep_until_true(&actor, compact->run->calm_us + SETTLE.us);
-        await_the_others(&actor);
+    if (team_rests(&compact->team, node, SETTLE, AWAIT_STEP))
         clear_up(&actor);
-    }
     close_all(&actor);
 }
 
@@ -115,6 +92,7 @@ static void *start(struct run *run)
     struct compact *compact = calloc(1, sizeof *compact);
     check(compact);
     compact->run = run;
+    team_init(&compact->team, run);
     compact->plan = compact_plan_draw(run->world);
     compact->killers_left = compact->plan.killers;
     const struct compact_settings *settings = &compact->plan.settings;
@@ -135,10 +113,7 @@ static void *start(struct run *run)
         .group_max = settings->group_max,
     };
     compact->judge = judge_catalog_new(run, &options);
-    unsigned nodes = run->options->nodes;
-    for (unsigned i = 0; i < run->options->operations; i++)
-        compact->left[1 + i % nodes]++;
-    for (unsigned i = 0; i < nodes; i++) {
+    for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = world_node(run->world, i);
         compact->restarts[node_number(node)] =
             (struct compact_restart){ .compact = compact, .node = node };

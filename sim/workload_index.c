@@ -12,8 +12,7 @@
 /* After the calm: what was under way has arrived. */
 #define SETTLE SPAN_S(3 * 3600)
 
-#define AWAIT_TRIES_MAX 1000
-#define AWAIT_STEP      SPAN_S(600)
+#define AWAIT_STEP SPAN_S(600)
 
 /* Until a lock that somebody left is over, and the last of a few trials succeeds. */
 #define ROUNDS_MAX 8
@@ -27,7 +26,7 @@ static void open_all(struct indexer *indexer)
     char label[32];
     snprintf(label, sizeof label, "node-%u", node_number(indexer->node));
     options.holder = label;
-    options.skew_tolerance_ms = plan->skew_tolerance_ms;
+    options.skew_tolerance_ms = plan->skew.tolerance_ms;
     indexer->store = net_store_open(indexer->work->run->net, indexer->node);
     check(indexer->store);
     check(client_new(indexer->store, &options, &indexer->client, &error) == HF_OK);
@@ -42,20 +41,6 @@ static void close_all(struct indexer *indexer)
     store_close(indexer->store);
 }
 
-static void sleep_until_true(struct indexer *indexer, int64_t true_us)
-{
-    if (world_now_us(indexer->work->run->world) < true_us)
-        env_sleep_until(indexer->env, node_moment(indexer->node, true_us));
-}
-
-static void await_the_others(struct indexer *indexer)
-{
-    const struct index_work *work = indexer->work;
-    for (unsigned i = 1; i <= work->run->options->nodes; i++)
-        for (int tries = 0; !work->rested[i] && tries < AWAIT_TRIES_MAX; tries++)
-            env_sleep(indexer->env, AWAIT_STEP);
-}
-
 static void compile_to_the_end(struct indexer *indexer)
 {
     bool done = false;
@@ -66,28 +51,21 @@ static void compile_to_the_end(struct indexer *indexer)
     }
     if (done)
         indexer_check_all(indexer);
-    indexer->work->settled = true;
+    indexer->work->team.settled = true;
 }
 
 static void program(struct node *node, void *argument)
 {
     struct index_work *work = argument;
-    unsigned number = node_number(node);
     struct indexer indexer = { .work = work, .node = node, .env = node_env(node) };
     open_all(&indexer);
-    while (work->left[number] > 0) {
-        work->left[number]--;
-        run_count_operation(work->run);
+    while (team_goes_on(&work->team, node))
         indexer_act(&indexer);
-    }
-    sleep_until_true(&indexer, work->run->calm_us);
-    if (work->plan.all_compile && !work->rested[number] &&
+    team_await_calm(&work->team, node);
+    if (work->plan.all_compile && !work->team.rested[node_number(node)] &&
         indexer_open(&indexer, INDEX_FIELDS_FIRST))
         indexer_compile_all(&indexer);
-    work->rested[number] = true;
-    if (number == 1 && !work->settled) {
-        sleep_until_true(&indexer, work->run->calm_us + SETTLE.us);
-        await_the_others(&indexer);
+    if (team_rests(&work->team, node, SETTLE, AWAIT_STEP)) {
         indexer.alone = true;
         compile_to_the_end(&indexer);
     }
@@ -117,6 +95,7 @@ static void *start(struct run *run)
     struct index_work *work = calloc(1, sizeof *work);
     check(work);
     work->run = run;
+    team_init(&work->team, run);
     work->plan = index_plan_draw(run->world);
     struct shard_id first = shard_of_key(index_plan_key(0), SIM_INDEX_DIGITS);
     struct judge_index_options options = {
@@ -131,10 +110,7 @@ static void *start(struct run *run)
     }
     work->judge = judge_index_new(run, &options);
     leave_lock(work, view_of(first.text));
-    unsigned nodes = run->options->nodes;
-    for (unsigned i = 0; i < run->options->operations; i++)
-        work->left[1 + i % nodes]++;
-    for (unsigned i = 0; i < nodes; i++)
+    for (unsigned i = 0; i < run->options->nodes; i++)
         node_boot(world_node(run->world, i), program, work);
     return work;
 }

@@ -64,9 +64,11 @@ class Bucket:
 class Child:
     """A process, whose lines a thread passes to hear() with the time at which it read them."""
 
+    program = PROGRAM
+
     def __init__(self, bucket, *words, stderr):
         self.killed_at = None
-        self.process = subprocess.Popen([PROGRAM, *words], env=bucket.environment,
+        self.process = subprocess.Popen([self.program, *words], env=bucket.environment,
                                         stdout=subprocess.PIPE, stderr=stderr, text=True,
                                         errors="replace")
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -106,10 +108,13 @@ class Crew:
     def running(self):
         return [child for child in self.alive if child.runs()]
 
+    def choose(self, running, draw):
+        return draw.choice(running)
+
     def kill_one(self, draw):
         running = self.running()
         if running:
-            victim = draw.choice(running)
+            victim = self.choose(running, draw)
             victim.kill()
             self.alive.remove(victim)
             self.start()

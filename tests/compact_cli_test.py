@@ -16,7 +16,7 @@ import sys
 import time
 
 import cli_test
-from cli_test import LOCAL, PROGRAM, SANITIZED, code, equal, it, true
+from cli_test import LOCAL, PROGRAM, SANITIZED, code, equal, fails, it, true, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import audit  # noqa: E402
@@ -33,14 +33,6 @@ DIR = ["dir"]
 
 def row(key, time_, value="x"):
     return f"{key}\x1f{value}\x1f{time_}\n".encode()
-
-
-def fails(s, status, *args, **options):
-    """Runs what must fail, in one sentence; returns it."""
-    done = s.run(*args, expect=code(s, status), **options)
-    text = done.stderr.decode()
-    true(re.match(r"holdfast: [^\n]*\b%s: [^\n]+\n$" % status, text), f"one sentence: {text!r}")
-    return text
 
 
 def create(s, *more):
@@ -103,13 +95,6 @@ def check_all(s, files, settled=False, events=()):
                          events=events)
     equal(result.wrong, [], "the audit")
     return result.figures
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        true(time.monotonic() < end, f"in vain: {what}")
-        time.sleep(0.01)
 
 
 def clear_away(s):

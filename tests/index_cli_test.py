@@ -16,12 +16,12 @@ import sys
 import time
 
 import cli_test
-from cli_test import LOCAL, SANITIZED, code, equal, it, on_terminal, true
+from cli_test import (LOCAL, MIB, SANITIZED, code, equal, it, objects, on_terminal, true,
+                      until)
 
 cli_test.TESTS.clear()
 
 DIR = ["dir"]
-MIB = 1024 * 1024
 FIELDS = ["domain", "owner", "updated_at"]
 FORMATS = ("usv", "csv", "tsv", "ndjson")
 US, RS, ESC = "\x1f", "\x1e", "\x1b"
@@ -31,11 +31,7 @@ US, RS, ESC = "\x1f", "\x1e", "\x1b"
 
 
 def fails(s, status, *args, **options):
-    """Runs what must fail, in one sentence; returns it."""
-    done = s.run("index", *args, expect=code(s, status), **options)
-    text = done.stderr.decode()
-    true(re.match(r"holdfast: [^\n]*\b%s: [^\n]+\n$" % status, text), f"one sentence: {text!r}")
-    return text
+    return cli_test.fails(s, status, "index", *args, **options)
 
 
 def create(s, *more, name="domains", fields=",".join(FIELDS)):
@@ -92,17 +88,6 @@ def compile_(s, *args, name="domains", expect=0):
 
 def totals(events):
     return events[-1]["totals"]
-
-
-def objects(s, prefix):
-    return s.out("store", "ls", "-r", prefix).decode().split()
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        true(time.monotonic() < end, f"in vain: {what}")
-        time.sleep(0.01)
 
 
 # ---- Making one ---------------------------------------------------------------------------------

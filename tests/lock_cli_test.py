@@ -12,13 +12,12 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
 
 import cli_test
-from cli_test import LOCAL, MIB, SANITIZED, code, equal, it, true
+from cli_test import LOCAL, MIB, SANITIZED, code, equal, it, true, until
 
 cli_test.TESTS.clear()
 
@@ -46,12 +45,6 @@ def show(s, scope, *args):
 
 def held(s, *args):
     return s.lines("locks", "ls", *args)
-
-
-def until(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        true(time.monotonic() < end, f"in vain: {what}")
 
 
 # ---- Taking and giving back ---------------------------------------------------------------------

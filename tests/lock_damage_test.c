@@ -361,6 +361,32 @@ static void the_damaged_table_is_kept(void **state)
     accident_close(&accident);
 }
 
+static void only_names_may_have_lost_a_state(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scope, *key;
+        bool has_state;
+    } rows[] = {
+        { "deploy", "default/meta/deploy.json", true },
+        { "range:7:0-9", "default/inode/7.json", false },
+        { "path:/a", "default/paths.json", false },
+        { "chunk:data/a", "metadata/compaction-leases.json", false },
+        { "shard:meta/0f", "indexes/meta/shards/0f.lock", false }, /* it sounds like one */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct place_of_accident accident;
+        accident_open(&accident, false);
+        struct hf_lock *lock = lock_of(&accident.one, rows[i].scope, 200);
+        world_write(&accident.world, rows[i].key, VIEW("oh dear"));
+        IS(HF_HELD, hf_lock_acquire(lock, 0, NULL)); /* by the barrier */
+        if (world_times(&accident.world, rows[i].key, "lost") != rows[i].has_state)
+            fail_msg("%s", rows[i].key);
+        hf_lock_free(lock);
+        accident_close(&accident);
+    }
+}
+
 /* Tables go on; a new one would have no tokens that are sure to be higher than all before. */
 static void a_damaged_epoch_is_no_epoch(void **state)
 {
@@ -467,6 +493,8 @@ int main(int argc, char **argv)
         IT("nor has it when its locks are renewed", damage_under_a_renewed_lock),
         IT("nor when takeovers go by watching alone", damage_under_an_observed_lock),
         IT("a damaged table is kept aside, and the epoch raised", the_damaged_table_is_kept),
+        IT("a name whose table was damaged may have lost a state, which its table says",
+           only_names_may_have_lost_a_state),
         IT("where the epoch is damaged no table is born or replaced",
            a_damaged_epoch_is_no_epoch),
         IT("who waits gets it after all", damage_while_one_waits),

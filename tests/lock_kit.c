@@ -39,6 +39,9 @@ static struct fate meet(struct way *way, struct view key, struct mono_time deadl
     env_mutex_lock(&way->shared.mutex);
     if (way->shared.part && holds(key, way->shared.part))
         fate = way->shared.fate;
+    if (way->shared.dead &&
+        (way->shared.fail_at < 0 || way->shared.calls > way->shared.fail_at))
+        fate = REFUSE(HF_DENIED);
     if (way->shared.calls++ == way->shared.fail_at)
         fate = way->shared.once;
     if (fate.kind == FATE_HANG)
@@ -174,19 +177,30 @@ static void way_list(struct store *store, struct list_call *call)
         error_set(&call->error, HF_UNAVAILABLE, "no answer, by the test");
 }
 
-/* Locks never stream. */
 static void way_get_file(struct store *store, struct get_call *call, int fd,
                          const struct progress *progress)
 {
-    COUNT(way_of(store), others);
-    way_of(store)->inner->ops->get_file(way_of(store)->inner, call, fd, progress);
+    struct way *way = way_of(store);
+    COUNT(way, others);
+    struct fate fate = meet(way, call->key, call->deadline);
+    if (fate.kind == FATE_PASS || fate.kind == FATE_SLOW)
+        way->inner->ops->get_file(way->inner, call, fd, progress);
+    else
+        error_set(&call->error, HF_UNAVAILABLE, "no answer, by the test");
 }
 
 static void way_put_file(struct store *store, struct put_call *call, int fd,
                          const struct progress *progress)
 {
-    COUNT(way_of(store), others);
-    way_of(store)->inner->ops->put_file(way_of(store)->inner, call, fd, progress);
+    struct way *way = way_of(store);
+    COUNT(way, others);
+    struct fate fate = meet(way, call->key, call->deadline);
+    if (reaches(fate))
+        way->inner->ops->put_file(way->inner, call, fd, progress);
+    if (fate.kind == FATE_REFUSE)
+        error_set(&call->error, fate.status, "refused by the test");
+    else if (fate.kind != FATE_PASS && fate.kind != FATE_SLOW)
+        error_set(&call->error, HF_UNSURE, "no answer, by the test");
 }
 
 static bool way_listens(const struct store *store)
@@ -266,6 +280,14 @@ void way_fail(struct way *way, long number, struct fate fate)
     env_mutex_unlock(&way->shared.mutex);
 }
 
+void way_die(struct way *way, long number, struct fate fate)
+{
+    way_fail(way, number, fate);
+    env_mutex_lock(&way->shared.mutex);
+    way->shared.dead = true;
+    env_mutex_unlock(&way->shared.mutex);
+}
+
 bool way_has_failed(struct way *way)
 {
     env_mutex_lock(&way->shared.mutex);
@@ -294,9 +316,11 @@ bool world_kind_set(int argc, char **argv)
 {
     kind = argc > 1 ? argv[1] : "mem";
     bool known = strcmp(kind, "mem") == 0 || strcmp(kind, "sqlite") == 0 ||
+                 strcmp(kind, "dir") == 0 ||
                  (strcmp(kind, "url") == 0 && getenv("HOLDFAST_TEST_URL"));
     if (!known)
-        fprintf(stderr, "usage: %s [mem | sqlite | url, with HOLDFAST_TEST_URL]\n", argv[0]);
+        fprintf(stderr, "usage: %s [mem | sqlite | dir | url, with HOLDFAST_TEST_URL]\n",
+                argv[0]);
     return known;
 }
 
@@ -324,6 +348,8 @@ void world_open(struct world *world)
         snprintf(world->url, sizeof world->url, "mem:");
     else if (strcmp(kind, "sqlite") == 0)
         snprintf(world->url, sizeof world->url, "sqlite:%s/locks.db?sync=off", world->folder);
+    else if (strcmp(kind, "dir") == 0)
+        snprintf(world->url, sizeof world->url, "dir:%s/store?sync=off", world->folder);
     else
         url_below(getenv("HOLDFAST_TEST_URL"), world->url, sizeof world->url);
     MUST(store_open(env_real(), view_of(world->url), &world->truth, &error));

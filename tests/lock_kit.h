@@ -50,6 +50,7 @@ struct way {
         long calls;      /* since way_fail */
         long fail_at;    /* the number of the call that meets `once`; negative: none */
         struct fate once;
+        bool dead; /* after that nothing passes any more */
     } shared;
 };
 
@@ -62,7 +63,11 @@ void way_open(struct way *way);
 /* Of the calls from now on, the one of this number, from 0, meets this fate. */
 void way_fail(struct way *way, long number, struct fate fate);
 
-/* Whether it has; and back to normal. */
+/* The same, and all calls after that are refused for good (DENIED): whoever goes this way is as
+ * good as dead. */
+void way_die(struct way *way, long number, struct fate fate);
+
+/* Whether it has; and back to normal. One that is dead stays so. */
 bool way_has_failed(struct way *way);
 
 /* What passed since the last time. */
@@ -70,7 +75,7 @@ struct counts way_counts(struct way *way);
 
 /* ---- Worlds and peers ---------------------------------------------------------------- */
 
-/* One store: mem, sqlite, or url for $HOLDFAST_TEST_URL, below a folder of its own. */
+/* One store: mem, sqlite, dir, or url for $HOLDFAST_TEST_URL, below a folder of its own. */
 struct world {
     char url[4200];
     char *folder;

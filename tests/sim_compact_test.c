@@ -1,13 +1,11 @@
 /* sim_compact_test.c: the judge of compaction, shown catalogs and lease tables that are made by
  * hand: each must be judged as it deserves. */
-#include "base/arena.h"
 #include "base/hash.h"
+#include "judge_kit.h"
 #include "sim/compact_rows.h"
 #include "sim/judge_catalog.h"
-#include "test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define CATALOG_KEY "metadata/catalog.json"
@@ -26,16 +24,8 @@
 
 /* ---- Histories ----------------------------------------------------------------------- */
 
-struct history {
-    struct run run;
-    struct judge_catalog *judge;
-    struct arena arena; /* of the texts that are made on the way */
-};
-
-static void history_begin(struct history *history, bool latest_wins)
+static void begin_as(struct history *history, bool latest_wins)
 {
-    struct world_options world_options = WORLD_OPTIONS;
-    struct net_options net_options = NET_OPTIONS;
     struct judge_catalog_options options = { .partition = "default",
                                              .latest_wins = latest_wins,
                                              .by_date = true,
@@ -47,55 +37,26 @@ static void history_begin(struct history *history, bool latest_wins)
                                              .level1_bytes = 1000,
                                              .level_factor = 2,
                                              .group_max = 8 };
-    *history = (struct history){ .arena = ARENA_INIT };
-    history->run.world = world_new(&world_options);
-    history->run.net = net_new(history->run.world, &net_options);
     history->judge = judge_catalog_new(&history->run, &options);
 }
 
-/* What the judge has said must have these words. NULL: nothing. */
-static void history_end(struct history *history, const char *words)
+static void begin(struct history *history)
 {
-    char failure[WORLD_FAILURE_MAX] = "";
-    if (world_failure(history->run.world))
-        snprintf(failure, sizeof failure, "%s", world_failure(history->run.world));
-    world_stop(history->run.world);
+    begin_as(history, /* latest_wins */ false);
+}
+
+static void begin_where_the_latest_wins(struct history *history)
+{
+    begin_as(history, /* latest_wins */ true);
+}
+
+static void end(struct history *history)
+{
     judge_catalog_free(history->judge);
-    net_free(history->run.net);
-    world_free(history->run.world);
-    arena_release(&history->arena);
-    if (words && !strstr(failure, words))
-        fail_msg("not '%s' but '%s'", words, failure);
-    if (!words && failure[0] != '\0')
-        fail_msg("'%s'", failure);
 }
 
-static void pass(void *argument)
-{
-    (void)argument;
-}
-
-/* Lets time pass. */
-static void later(struct history *history, int64_t seconds)
-{
-    struct timer timer = { 0 };
-    world_set_timer(history->run.world, &timer,
-                    world_now_us(history->run.world) + SPAN_S(seconds).us, pass, NULL);
-    world_run(history->run.world);
-}
-
-/* By nobody's request. */
-static void put_text(struct history *history, const char *key, const char *text)
-{
-    struct put_call put = { .key = view_of(key), .body = view_of(text) };
-    bucket_put(net_bucket(history->run.net), &put);
-}
-
-static void delete_object(struct history *history, const char *key)
-{
-    struct delete_call call = { .key = view_of(key) };
-    bucket_delete(net_bucket(history->run.net), &call);
-}
+static const struct court court = { begin, end };
+static const struct court court_of_the_latest = { begin_where_the_latest_wins, end };
 
 /* The object of a chunk: so many rows of this key, numbered from `first`, of this second ago. */
 static void put_rows(struct history *history, const char *key, unsigned row_key, unsigned first,
@@ -107,21 +68,10 @@ static void put_rows(struct history *history, const char *key, unsigned row_key,
         rows[i] =
             (struct row){ row_key, first + i, WORLD_EPOCH_US / 1000 - seconds_ago * 1000 };
     rows_write(rows, count, bytes);
-    put_text(history, key, bytes);
+    put(history, key, bytes);
 }
 
 /* ---- What documents are made of ------------------------------------------------------ */
-
-__attribute__((format(printf, 2, 3))) static const char *text(struct history *history,
-                                                              const char *format, ...)
-{
-    char space[8192];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(space, sizeof space, format, arguments);
-    va_end(arguments);
-    return arena_copy(&history->arena, view_of(space)).data;
-}
 
 /* An entry that says what the object is, and more; of a level. */
 static const char *entry_of(struct history *history, const char *key, unsigned level,
@@ -174,11 +124,11 @@ static const char *removal(struct history *history, const char *since, const cha
 static void write_catalog_of(struct history *history, const char *key, const char *partition,
                              const char *chunks, const char *more)
 {
-    put_text(history, key,
-             text(history,
-                  "{\"format\":\"holdfast.catalog/1\",\"partition\":\"%s\","
-                  "\"settings\":{\"policy\":\"levels\"},\"chunks\":[%s]%s}",
-                  partition, chunks, more));
+    put(history, key,
+        text(history,
+             "{\"format\":\"holdfast.catalog/1\",\"partition\":\"%s\","
+             "\"settings\":{\"policy\":\"levels\"},\"chunks\":[%s]%s}",
+             partition, chunks, more));
 }
 
 static void write_catalog(struct history *history, const char *chunks, const char *tombstones,
@@ -191,11 +141,11 @@ static void write_catalog(struct history *history, const char *chunks, const cha
 
 static void write_lease(struct history *history, const char *status, const char *output)
 {
-    put_text(history, LEASES_KEY,
-             text(history,
-                  "{\"leases\":{\"l\":{\"lease_id\":\"l\",\"status\":\"%s\",\"output\":\"%s\","
-                  "\"chunks\":[\"" A "\",\"" B "\"]}}}",
-                  status, output));
+    put(history, LEASES_KEY,
+        text(history,
+             "{\"leases\":{\"l\":{\"lease_id\":\"l\",\"status\":\"%s\",\"output\":\"%s\","
+             "\"chunks\":[\"" A "\",\"" B "\"]}}}",
+             status, output));
 }
 
 /* Two chunks of two rows each are live. */
@@ -214,7 +164,7 @@ static void merge_two(struct history *history)
     struct view first = bucket_peek(net_bucket(history->run.net), VIEW(A));
     struct view second = bucket_peek(net_bucket(history->run.net), VIEW(B));
     const char *sources = two(history, entry(history, A), entry(history, B));
-    put_text(history, MERGED, text(history, "%.*s%.*s", VIEW_ARGS(first), VIEW_ARGS(second)));
+    put(history, MERGED, text(history, "%.*s%.*s", VIEW_ARGS(first), VIEW_ARGS(second)));
     write_catalog(history, entry_of(history, MERGED, 1, ""),
                   grave(history, stamp(history), MERGED, sources), "");
 }
@@ -225,15 +175,15 @@ static void a_good_story(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    later(history, GRACE_S + 2);
+    pass(history, SPAN_S(GRACE_S + 2));
     const char *since = stamp(history);
     const char *live = entry_of(history, MERGED, 1, "");
     const char *both = two(history, removal(history, since, "retired", A),
                            removal(history, since, "retired", B));
     write_catalog(history, live, "", both);
-    delete_object(history, A);
-    delete_object(history, B);
-    later(history, D_S + 2);
+    take(history, A);
+    take(history, B);
+    pass(history, SPAN_S(D_S + 2));
     write_catalog(history, live, "", "");
     judge_told_merged(history->judge, MERGED, true);
     judge_told_added(history->judge, A, HF_OK);
@@ -265,8 +215,8 @@ static void back_from_deleting(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
-    later(history, D_S + 2);
-    delete_object(history, A);
+    pass(history, SPAN_S(D_S + 2));
+    take(history, A);
     write_catalog(history, "", "", "");
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, entry(history, A), "", "");
@@ -303,6 +253,17 @@ static void a_merge_that_loses_a_row(struct history *history)
     put_rows(history, M, 0, 1, 2, 0);
     const char *sources = two(history, entry(history, A), entry(history, B));
     write_catalog(history, entry(history, M), grave(history, stamp(history), M, sources), "");
+}
+
+static void a_merge_that_keeps_the_newest(struct history *history)
+{
+    put_rows(history, A, 0, 1, 1, 0);
+    put_rows(history, B, 0, 2, 1, 0);
+    const char *sources = two(history, entry(history, A), entry(history, B));
+    write_catalog(history, sources, "", "");
+    put_rows(history, M, 0, 2, 1, 0);
+    write_catalog(history, entry_of(history, M, 1, ""),
+                  grave(history, stamp(history), M, sources), "");
 }
 
 static void a_source_that_is_not_live(struct history *history)
@@ -371,14 +332,14 @@ static void expired_too_early(struct history *history)
 static void deleted_while_live(struct history *history)
 {
     add_two(history);
-    delete_object(history, A);
+    take(history, A);
 }
 
 static void moved_before_its_grace_is_over(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    later(history, GRACE_S / 2);
+    pass(history, SPAN_S(GRACE_S / 2));
     const char *since = stamp(history);
     write_catalog(history, entry_of(history, MERGED, 1, ""), "",
                   two(history, removal(history, since, "retired", A),
@@ -389,7 +350,7 @@ static void condemned_in_its_grace(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    later(history, GRACE_S + 2);
+    pass(history, SPAN_S(GRACE_S + 2));
     const char *since = stamp(history);
     write_catalog(history, entry_of(history, MERGED, 1, ""), "",
                   two(history, removal(history, since, "condemned", A),
@@ -400,8 +361,8 @@ static void dropped_before_d(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
-    delete_object(history, A);
-    later(history, D_S / 2);
+    take(history, A);
+    pass(history, SPAN_S(D_S / 2));
     write_catalog(history, "", "", "");
 }
 
@@ -409,7 +370,7 @@ static void dropped_with_its_object(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
-    later(history, D_S + 2);
+    pass(history, SPAN_S(D_S + 2));
     write_catalog(history, "", "", "");
 }
 
@@ -418,14 +379,14 @@ static void a_lease_forgotten(struct history *history)
     add_two(history);
     write_lease(history, "active", M);
     put_rows(history, M, 0, 1, 2, 0);
-    put_text(history, LEASES_KEY, "{\"leases\":{}}");
+    put(history, LEASES_KEY, "{\"leases\":{}}");
 }
 
 static void an_output_put_after_that(struct history *history)
 {
     add_two(history);
     write_lease(history, "expired", M);
-    put_text(history, LEASES_KEY, "{\"leases\":{}}");
+    put(history, LEASES_KEY, "{\"leases\":{}}");
     put_rows(history, M, 0, 1, 2, 0);
 }
 
@@ -484,7 +445,7 @@ static void told_as_lost_and_is_merged(struct history *history)
 static void a_name_that_is_too_old(struct history *history)
 {
     judge_drawn(history->judge, A);
-    later(history, D_S);
+    pass(history, SPAN_S(D_S));
     add_two(history);
 }
 
@@ -492,9 +453,7 @@ static void not_there_though_pinned(struct history *history)
 {
     static const char *const keys[] = { A };
     add_two(history);
-    struct node_options options = NODE_OPTIONS;
-    struct node *node = node_new(history->run.world, &options);
-    struct judged_pin *pin = judge_pinned(history->judge, node, NULL, keys, 1);
+    struct judged_pin *pin = judge_pinned(history->judge, history->node, NULL, keys, 1);
     judge_read(pin, A, HF_NOT_FOUND, VIEW(""));
     judge_unpinned(pin);
 }
@@ -551,36 +510,15 @@ static void unmerged_in_the_end(struct history *history)
 
 static void no_catalog(struct history *history)
 {
-    put_text(history, CATALOG_KEY, "{\"format\":\"holdfast.catalog/1\",\"chunks\":[");
+    put(history, CATALOG_KEY, "{\"format\":\"holdfast.catalog/1\",\"chunks\":[");
 }
 
 /* ---- The table ----------------------------------------------------------------------- */
 
-struct story {
-    void (*tell)(struct history *history);
-    const char *words; /* NULL: all is well */
-};
-
-static void tell_all(const struct story *stories, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct history history;
-        history_begin(&history, /* latest_wins */ false);
-        stories[i].tell(&history);
-        history_end(&history, stories[i].words);
-    }
-}
-
-#define TELL(...)                                               \
-    do {                                                        \
-        static const struct story stories_[] = { __VA_ARGS__ }; \
-        tell_all(stories_, sizeof stories_ / sizeof *stories_); \
-    } while (0)
-
 static void good_stories_pass(void **state)
 {
     (void)state;
-    TELL({ a_good_story, NULL }, { undone_as_it_should_be, NULL },
+    TELL(&court, { a_good_story, NULL }, { undone_as_it_should_be, NULL },
          { expired_as_it_should_be, NULL }, { a_try_that_was_one, NULL },
          { a_split_as_it_should_be, NULL });
 }
@@ -588,7 +526,7 @@ static void good_stories_pass(void **state)
 static void what_is_live_is_there(void **state)
 {
     (void)state;
-    TELL({ without_its_object, "its object is not there" },
+    TELL(&court, { without_its_object, "its object is not there" },
          { an_entry_that_lies, "its object is not what its entry says" },
          { no_catalog, "is no catalog" });
 }
@@ -596,7 +534,7 @@ static void what_is_live_is_there(void **state)
 static void ways_that_there_are_not(void **state)
 {
     (void)state;
-    TELL({ back_from_deleting, "comes to be live, and was condemned before" },
+    TELL(&court, { back_from_deleting, "comes to be live, and was condemned before" },
          { from_live_to_deleting, "goes from live to condemned" },
          { one_vanishes, "goes from live to nowhere" },
          { one_stands_twice, "stands twice in " CATALOG_KEY },
@@ -607,7 +545,7 @@ static void ways_that_there_are_not(void **state)
 static void merges_that_are_none(void **state)
 {
     (void)state;
-    TELL({ a_merge_that_loses_a_row, "is not what its sources come to" },
+    TELL(&court, { a_merge_that_loses_a_row, "is not what its sources come to" },
          { a_source_that_is_not_live, "is merged, and was not live" },
          { undone_in_part, "is undeleted without " B },
          { undone_and_the_target_stays, "is undeleted, and " MERGED " was live and is live" },
@@ -617,7 +555,7 @@ static void merges_that_are_none(void **state)
 static void time_is_kept(void **state)
 {
     (void)state;
-    TELL({ expired_too_early, "expires with a row" },
+    TELL(&court, { expired_too_early, "expires with a row" },
          { moved_before_its_grace_is_over, "is moved to deleting after" },
          { dropped_before_d, "is dropped after" },
          { a_name_that_is_too_old, "s after its name was drawn" });
@@ -626,7 +564,7 @@ static void time_is_kept(void **state)
 static void nothing_is_deleted_too_soon(void **state)
 {
     (void)state;
-    TELL({ deleted_while_live, "its name was not moved to deleting" },
+    TELL(&court, { deleted_while_live, "its name was not moved to deleting" },
          { dropped_with_its_object, "its object is still there" },
          { not_there_though_pinned, "is not there for node 1, which has it pinned" });
 }
@@ -634,7 +572,7 @@ static void nothing_is_deleted_too_soon(void **state)
 static void leases_are_settled_and_counted(void **state)
 {
     (void)state;
-    TELL({ a_lease_forgotten, "is not settled, and its lease is forgotten" },
+    TELL(&court, { a_lease_forgotten, "is not settled, and its lease is forgotten" },
          { an_output_put_after_that, "is put, not settled, and its lease is forgotten" },
          { an_output_that_is_old, "is not a new name" },
          { a_try_too_many, "was tried 1 times, and 0 leases ended badly" },
@@ -644,7 +582,7 @@ static void leases_are_settled_and_counted(void **state)
 static void answers_are_true(void **state)
 {
     (void)state;
-    TELL({ told_as_added_and_is_not, "is told as added, and is not" },
+    TELL(&court, { told_as_added_and_is_not, "is told as added, and is not" },
          { told_as_not_added_and_comes, "after somebody was told that it is not" },
          { told_as_lost_and_is_merged, "is told as not merged, and is" });
 }
@@ -652,34 +590,23 @@ static void answers_are_true(void **state)
 static void splits_lose_nothing(void **state)
 {
     (void)state;
-    TELL({ a_split_without_its_child, "names a child that is not there" },
+    TELL(&court, { a_split_without_its_child, "names a child that is not there" },
          { a_split_that_forgets_one, "is moved to a child that does not have it" });
 }
 
 static void nothing_is_left_in_the_end(void **state)
 {
     (void)state;
-    TELL({ an_orphan_in_the_end, "is left, which no catalog names" },
+    TELL(&court, { an_orphan_in_the_end, "is left, which no catalog names" },
          { a_tombstone_in_the_end, "is still a tombstone" },
          { unmerged_in_the_end, "is not merged with others of level 0" });
 }
 
-/* Of each key only the newest row has to be there. */
 static void superseded_rows_may_go(void **state)
 {
     (void)state;
-    for (int latest_wins = 0; latest_wins < 2; latest_wins++) {
-        struct history history;
-        history_begin(&history, latest_wins);
-        put_rows(&history, A, 0, 1, 1, 0);
-        put_rows(&history, B, 0, 2, 1, 0);
-        const char *sources = two(&history, entry(&history, A), entry(&history, B));
-        write_catalog(&history, sources, "", "");
-        put_rows(&history, M, 0, 2, 1, 0);
-        write_catalog(&history, entry_of(&history, M, 1, ""),
-                      grave(&history, stamp(&history), M, sources), "");
-        history_end(&history, latest_wins ? NULL : "is not what its sources come to");
-    }
+    TELL(&court, { a_merge_that_keeps_the_newest, "is not what its sources come to" });
+    TELL(&court_of_the_latest, { a_merge_that_keeps_the_newest, NULL });
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* sim_index_test.c: the judge of an index, shown entries, shards and answers that are made by hand:
  * each must be judged as it deserves. */
 #include "base/hash.h"
+#include "judge_kit.h"
 #include "sim/judge_index.h"
-#include "test.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,105 +27,68 @@
 
 /* ---- Histories ------------------------------------------------------------------------- */
 
-struct history {
-    struct run run;
-    struct judge_index *judge;
-};
-
-static void put(struct history *history, const char *key, const char *text)
-{
-    struct put_call call = { .key = view_of(key), .body = view_of(text) };
-    bucket_put(net_bucket(history->run.net), &call);
-}
-
-static void take(struct history *history, const char *key)
-{
-    struct delete_call call = { .key = view_of(key) };
-    bucket_delete(net_bucket(history->run.net), &call);
-}
-
 static void put_schema(struct history *history, const char *fields)
 {
-    char text[256];
-    snprintf(text, sizeof text, "{\"format\":\"holdfast.index/1\",\"fields\":[%s]}", fields);
-    put(history, FOLDER "index.json", text);
+    put(history, FOLDER "index.json",
+        text(history, "{\"format\":\"holdfast.index/1\",\"fields\":[%s]}", fields));
 }
 
-static void history_begin(struct history *history)
+static void begin(struct history *history)
 {
     static const char *const records[] = { OLD, NEW, TIE, WIDE, OTHER, MIDDLE };
-    struct world_options world_options = WORLD_OPTIONS;
-    struct net_options net_options = NET_OPTIONS;
     struct judge_index_options options = { .index = "things",
                                            .digits = 1,
                                            .delete_conditional = true,
                                            .taken = VIEW("3"),
                                            .taken_until_us = 1 };
-    *history = (struct history){ 0 };
-    history->run.world = world_new(&world_options);
-    history->run.net = net_new(history->run.world, &net_options);
     history->judge = judge_index_new(&history->run, &options);
     put_schema(history, "\"thing\",\"changed\",\"what\"");
     for (size_t i = 0; i < sizeof records / sizeof *records; i++)
         judge_index_made(history->judge, view_of(records[i]));
 }
 
-/* What the judge has said must have these words. NULL: nothing. */
-static void history_end(struct history *history, const char *words)
+static void end(struct history *history)
 {
-    char failure[WORLD_FAILURE_MAX] = "";
-    if (world_failure(history->run.world))
-        snprintf(failure, sizeof failure, "%s", world_failure(history->run.world));
-    world_stop(history->run.world);
     judge_index_free(history->judge);
-    net_free(history->run.net);
-    world_free(history->run.world);
-    if (words && !strstr(failure, words))
-        fail_msg("not '%s' but '%s'", words, failure);
-    if (!words && failure[0] != '\0')
-        fail_msg("'%s'", failure);
 }
+
+static const struct court court = { begin, end };
 
 /* A shard of these records, which end with LF each. */
 static void put_shard(struct history *history, uint64_t token, const char *records)
 {
-    char text[1024];
-    size_t lines = 0, size = 0;
+    const char *line = "";
+    size_t lines = 0;
     for (const char *at = records; *at; at++)
         lines += *at == '\n';
     for (int round = 0; round < 2; round++) /* the line says how long it is itself */
-        size = (size_t)snprintf(text, sizeof text,
-                                "{\"format\":\"holdfast.shard/1\",\"line\":\"%08zu\","
-                                "\"token\":%" PRIu64 ",\"records\":%zu,\"size\":%zu}\n",
-                                size, token, lines, strlen(records));
-    snprintf(text + size, sizeof text - size, "%s", records);
-    put(history, SHARD, text);
+        line = text(history,
+                    "{\"format\":\"holdfast.shard/1\",\"line\":\"%08zu\","
+                    "\"token\":%" PRIu64 ",\"records\":%zu,\"size\":%zu}\n",
+                    strlen(line), token, lines, strlen(records));
+    put(history, SHARD, text(history, "%s%s", line, records));
 }
 
 static void put_lock(struct history *history, unsigned next_token)
 {
-    char text[128];
-    snprintf(text, sizeof text, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%u}",
-             next_token);
-    put(history, LOCK, text);
+    put(history, LOCK,
+        text(history, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%u}", next_token));
 }
 
 /* A copy and its reason, of the version that an entry has now. */
 static void set_aside(struct history *history, const char *entry, const char *bytes)
 {
-    char text[256], key[128], id[33];
+    char version[256], id[33];
     unsigned char digest[32];
     struct etag etag = bucket_etag(net_bucket(history->run.net), view_of(entry));
     size_t size = strlen(entry) + 1;
-    memcpy(text, entry, size);
-    memcpy(text + size, etag.data, etag.size);
-    hash_sha256((struct view){ text, size + etag.size }, digest);
+    memcpy(version, entry, size);
+    memcpy(version + size, etag.data, etag.size);
+    hash_sha256((struct view){ version, size + etag.size }, digest);
     for (size_t i = 0; i < 16; i++)
         snprintf(id + 2 * i, 3, "%02x", digest[i]);
-    snprintf(key, sizeof key, FOLDER "aside/%s.usv", id);
-    put(history, key, bytes);
-    snprintf(key, sizeof key, FOLDER "aside/%s.json", id);
-    put(history, key, "{}");
+    put(history, text(history, FOLDER "aside/%s.usv", id), bytes);
+    put(history, text(history, FOLDER "aside/%s.json", id), "{}");
 }
 
 static void get(struct history *history, uint64_t began, enum hf_status status,
@@ -412,31 +375,10 @@ static void a_marker_in_the_end(struct history *history)
 
 /* ---- The table ------------------------------------------------------------------------- */
 
-struct story {
-    void (*tell)(struct history *history);
-    const char *words; /* NULL: all is well */
-};
-
-static void tell_all(const struct story *stories, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct history history;
-        history_begin(&history);
-        stories[i].tell(&history);
-        history_end(&history, stories[i].words);
-    }
-}
-
-#define TELL(...)                                               \
-    do {                                                        \
-        static const struct story stories_[] = { __VA_ARGS__ }; \
-        tell_all(stories_, sizeof stories_ / sizeof *stories_); \
-    } while (0)
-
 static void good_stories_pass(void **state)
 {
     (void)state;
-    TELL({ a_good_story, NULL }, { an_older_one_written_over_it, NULL },
+    TELL(&court, { a_good_story, NULL }, { an_older_one_written_over_it, NULL },
          { three_written_over_each_other, NULL }, { a_schema_that_grows, NULL },
          { not_found_and_put_since, NULL });
 }
@@ -445,7 +387,7 @@ static void nothing_is_cleared_too_soon(void **state)
 {
     static const char words[] = "is neither in the shard nor aside";
     (void)state;
-    TELL({ cleared_before_it_is_folded, words },
+    TELL(&court, { cleared_before_it_is_folded, words },
          { cleared_with_an_older_one_in_the_shard, words },
          { cleared_with_a_lesser_one_in_the_shard, words },
          { a_marker_over_what_is_new, words }, { bad_and_gone, words });
@@ -454,7 +396,7 @@ static void nothing_is_cleared_too_soon(void **state)
 static void only_what_is_bad_is_set_aside(void **state)
 {
     (void)state;
-    TELL({ good_and_aside, "could be read when it was written" },
+    TELL(&court, { good_and_aside, "could be read when it was written" },
          { wide_enough_and_aside, "could be read when it was written" },
          { aside_in_part, "is not what its entry was" });
 }
@@ -462,7 +404,7 @@ static void only_what_is_bad_is_set_aside(void **state)
 static void shards_only_grow(void **state)
 {
     (void)state;
-    TELL({ a_shard_that_goes_back, "has an older record of a than before" },
+    TELL(&court, { a_shard_that_goes_back, "has an older record of a than before" },
          { a_shard_that_loses_one, "has lost the record of a" },
          { a_shard_of_a_lower_token, "is written by token 1 after token 2" },
          { a_shard_with_a_strange_record, "has a record that nobody has put" },
@@ -476,7 +418,7 @@ static void shards_only_grow(void **state)
 static void answers_are_true(void **state)
 {
     (void)state;
-    TELL({ told_as_put, "is told as put, and is not in the store" },
+    TELL(&court, { told_as_put, "is told as put, and is not in the store" },
          { told_as_folded, "is told as folded, and is not in its shard" },
          { not_found_and_there, "is told that there is no a, and there is" },
          { an_older_one_is_read, "older than one of before it began" },
@@ -493,7 +435,7 @@ static void answers_are_true(void **state)
 static void the_inbox_is_empty_in_the_end(void **state)
 {
     (void)state;
-    TELL({ left_in_the_end, "is left in the inbox" },
+    TELL(&court, { left_in_the_end, "is left in the inbox" },
          { a_marker_in_the_end, "is left as a marker" });
 }
 

@@ -16,7 +16,8 @@ import sys
 RUNS = [(workload, nodes, 50, seed)
         for workload in ("counter", "race") for nodes in (3, 5) for seed in (1, 42, 2026)]
 RUNS += [(workload, 4, 20, seed)
-         for workload in ("doc", "locks", "ranges", "epochs", "fenced", "elect", "compact", "index")
+         for workload in ("doc", "locks", "ranges", "epochs", "fenced", "elect", "compact", "index",
+                          "bank", "sweep")
          for seed in (1, 7)]
 
 

@@ -26,11 +26,14 @@ SECONDS_MAX = 600
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
-# Rules that more than one judge must notice: what a lock is worth, at the locks of shards.
+# Rules that more than one judge must notice: what a lock is worth, at the locks of shards; and what a
+# sweeper must not forget.
 ALSO = [
     ("FIRST_WRITE_IF_ABSENT", "index"),
     ("SCAVENGE_WITH_PROOF", "index"),
     ("RELEASE_NAMES_THE_LEASE", "index"),
+    ("SCAVENGE_WITH_PROOF", "sweep"),
+    ("PURGE_RAISES_EPOCH", "sweep"),
 ]
 
 # What the world itself complains of is no judge's work: memory, tasks and locks left behind.

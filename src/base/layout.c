@@ -1,6 +1,8 @@
 /* layout.c: the few names of a bucket that are more than a constant. */
 #include "base/layout.h"
 
+#include "base/parse.h"
+
 #include <stdio.h>
 
 bool layout_name_valid(struct view text, size_t bytes_max)
@@ -25,14 +27,7 @@ bool layout_index_valid(struct view name)
 
 bool layout_shard_valid(struct view shard)
 {
-    if (shard.size == 0 || shard.size > SHARD_NAME_MAX)
-        return false;
-    for (size_t i = 0; i < shard.size; i++) {
-        char c = shard.data[i];
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
-            return false;
-    }
-    return true;
+    return shard.size > 0 && shard.size <= SHARD_NAME_MAX && text_is_hex(shard, shard.size);
 }
 
 /* Whether it is "L" and digits. */

@@ -244,6 +244,22 @@ enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *err
     return HF_OK;
 }
 
+bool text_is_decimal(struct view text, size_t size)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+    return text.size == size;
+}
+
+bool text_is_hex(struct view text, size_t size)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (hex_digit(text.data[i]) < 0 || (text.data[i] >= 'A' && text.data[i] <= 'F'))
+            return false;
+    return text.size == size;
+}
+
 void hex_encode(const void *bytes, size_t size, char *text)
 {
     static const char digits[] = "0123456789abcdef";

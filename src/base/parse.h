@@ -42,6 +42,10 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX]);
 #define SIZE_TEXT_MAX 24
 const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 
+/* Whether it is that many decimal, or lower-case hexadecimal, digits and nothing else. */
+bool text_is_decimal(struct view text, size_t size);
+bool text_is_hex(struct view text, size_t size);
+
 /* Lower-case hexadecimal; `text` has room for 2 * size + 1. */
 void hex_encode(const void *bytes, size_t size, char *text);
 

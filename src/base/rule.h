@@ -164,12 +164,17 @@
     ROW(RECORD_BEFORE_STAGE, "bank", "takes keys before its record is known to stand")         \
     ROW(STAGE_LOCKS_THE_KEY, "bank", "goes on with a key whose stage is not settled")          \
     ROW(TAKEN_UNTIL_DECIDED, "bank", "lets go of a key that it only read with its lease")      \
+    ROW(OVER_FOR_ITS_OWN_TOO, "bank", "takes up what its transaction has under a dead lease")  \
+    ROW(GIVES_BACK_ITS_OWN, "bank", "gives back what another process of its transaction took") \
     ROW(SETTLED_BY_THE_RECORD, "bank", "promotes a stage whose record is pending")             \
+    ROW(SETTLE_NAMES_THE_TXN, "bank", "promotes whatever is staged there by now")              \
     ROW(ROLLBACK_IS_RECORDED, "bank", "discards a stage without recording the rollback")       \
     ROW(COMMIT_NEEDS_PENDING, "bank", "commits a record that is not pending any more")         \
     ROW(PARTICIPANTS_WITH_THE_DECISION, "bank", "names the participants after the decision")   \
     ROW(STAGES_ARE_CONFIRMED, "bank", "commits though a stage had no answer")                  \
+    ROW(SEALED_BEFORE_THE_COMMIT, "bank", "commits what another process can still change")     \
     ROW(READER_ASKS_THE_RECORD, "bank", "shows the state of before though the record commits") \
+    ROW(COMMITTED_STAGE_IS_READ_AGAIN, "bank", "shows what was staged before the last change") \
     ROW(RECORD_PURGED_AFTER_D, "bank", "purges a record as soon as it is applied")             \
     ROW(RECORD_PURGED_WHEN_APPLIED, "bank",                                                    \
         "purges a commit whose participants were not seen applied")                            \

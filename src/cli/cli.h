@@ -56,7 +56,8 @@ struct argument_spec {
  * ($HOLDFAST_LEASE), a fenced one, `state.csv`; for those about compaction also a partition with
  * chunks ($CHUNK is one) and some that were merged ($TOMBSTONE); for those about indexes an index
  * `domains` of the fields domain, owner and updated_at with a few records, some of them compiled,
- * and a file `domains.csv` of such. A test runs them all. */
+ * and a file `domains.csv` of such; for those about keys a key `orders/42` with one version. A test
+ * runs them all. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
@@ -111,6 +112,8 @@ extern const struct command merge_commands[];
 extern const struct command elect_commands[];
 extern const struct command compact_commands[];
 extern const struct command index_commands[];
+extern const struct command key_commands[];
+extern const struct command sweep_commands[];
 
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);
@@ -144,8 +147,9 @@ struct cli {
     size_t argument_count;
     bool json;
     bool quiet;
-    bool reported;  /* the command has printed its errors itself */
-    bool passes_on; /* the end of another program stands for ours: */
+    const char *outcome; /* of a refusal, for --json; NULL: the status tells all */
+    bool reported;       /* the command has printed its errors itself */
+    bool passes_on;      /* the end of another program stands for ours: */
     int wait_status;
     struct output out;
     struct store *store; /* of --store, once opened */

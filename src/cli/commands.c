@@ -5,11 +5,13 @@
 const struct command_group command_groups[] = {
     { "Locks", run_commands },
     { "Locks by hand", lock_commands },
+    { "Keys and transactions", key_commands },
     { "Objects", store_commands },
     { "Merging", merge_commands },
     { "Compaction", compact_commands },
     { "Indexes", index_commands },
     { "Election", elect_commands },
+    { "Sweeping", sweep_commands },
     { "About holdfast", basic_commands },
     { NULL, NULL },
 };

@@ -19,7 +19,8 @@ static const char script_start[] =
     "        word=${words[i]}\n"
     "        if [[ $word == -* ]]; then _holdfast_value \"$path\" \"$word\" >/dev/null && "
     "((i++)); continue; fi\n"
-    "        if _holdfast_is_command \"$path\"; then break; fi\n"
+    "        if _holdfast_is_command \"$path\" && ! _holdfast_is_command \"$path $word\"; "
+    "then break; fi\n"
     "        path=${path:+$path }$word\n"
     "    done\n"
     "    COMPREPLY=()\n"
@@ -142,7 +143,7 @@ static void write_arguments(struct cli *cli)
     output_text(&cli->out, "    *) return 1 ;;\n    esac\n}\n"
                            "_holdfast_argument()\n{\n    case $1 in\n");
     for (const struct command *c = NULL; (c = command_next(c));) {
-        const char *kind = "nothing";
+        const char *kind = command_group_exists(view_of(c->path)) ? "commands" : "nothing";
         for (const struct argument_spec *a = c->arguments; a->name; a++)
             if (a->completion != COMPLETE_NOTHING)
                 kind = kind_name(a->completion);

@@ -18,6 +18,11 @@ static enum hf_status fail_errno(struct cli *cli, const char *what)
     return error_from_errno(&cli->error, errno, what);
 }
 
+static bool is_standard(const char *path)
+{
+    return !path || strcmp(path, "-") == 0;
+}
+
 /* ---- Spools -------------------------------------------------------------------------- */
 
 enum hf_status spool_open(struct cli *cli, int *ret_fd)
@@ -140,6 +145,32 @@ enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool 
     return HF_OK;
 }
 
+enum hf_status source_take(struct cli *cli, const char *path, struct view label, int *ret_fd)
+{
+    int fd = STDIN_FILENO, spool;
+    bool regular = false;
+    enum hf_status status = HF_OK;
+    if (!is_standard(path))
+        status = source_open(cli, view_of(path), &fd, &regular);
+    if (status != HF_OK || regular) {
+        *ret_fd = fd;
+        return status;
+    }
+    status = spool_open(cli, &spool);
+    if (status == HF_OK) {
+        struct gauge gauge;
+        gauge_start(&gauge, cli, label);
+        status = spool_fill(cli, &gauge, fd, spool);
+        gauge_clear(&gauge);
+        if (status != HF_OK)
+            close(spool);
+        *ret_fd = spool;
+    }
+    if (fd != STDIN_FILENO)
+        close(fd);
+    return status;
+}
+
 /* ---- Files that are written ---------------------------------------------------------- */
 
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream)
@@ -189,4 +220,58 @@ enum hf_status target_keep(struct cli *cli, struct new_file *file)
         name_file(cli, file->path);
     target_drop(file);
     return status;
+}
+
+/* Nothing goes out before all of it has come. */
+static enum hf_status fetch_to_stream(struct cli *cli, int to, fetch_fn *fetch, void *argument)
+{
+    int spool;
+    enum hf_status status = spool_open(cli, &spool);
+    if (status != HF_OK)
+        return status;
+    status = fetch(argument, spool, &cli->error);
+    if (status == HF_OK)
+        status = spool_send(cli, spool, to);
+    close(spool);
+    return status;
+}
+
+static enum hf_status fetch_to_device(struct cli *cli, const char *path, fetch_fn *fetch,
+                                      void *argument)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(cli, "open the file");
+    enum hf_status status = fetch_to_stream(cli, fd, fetch, argument);
+    close(fd);
+    return status;
+}
+
+static enum hf_status fetch_to_file(struct cli *cli, const char *path, fetch_fn *fetch,
+                                    void *argument)
+{
+    struct new_file file;
+    enum hf_status status = target_create(cli, view_of(path), &file);
+    if (status != HF_OK)
+        return status;
+    status = fetch(argument, file.fd, &cli->error);
+    if (status == HF_OK)
+        return target_keep(cli, &file);
+    target_drop(&file);
+    return status;
+}
+
+enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, void *argument,
+                            bool *ret_file)
+{
+    bool stream = false;
+    *ret_file = false;
+    if (is_standard(path))
+        return fetch_to_stream(cli, STDOUT_FILENO, fetch, argument);
+    enum hf_status status = target_is_stream(cli, view_of(path), &stream);
+    if (status != HF_OK)
+        return status;
+    *ret_file = !stream;
+    return stream ? fetch_to_device(cli, path, fetch, argument)
+                  : fetch_to_file(cli, path, fetch, argument);
 }

@@ -22,6 +22,10 @@ enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc,
 /* Opens a file to be read; OK with *ret_fd a regular file, or one that must be spooled. */
 enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular);
 
+/* The bytes of a file that can be read from its start: FILE itself, or a spool of what a pipe, or
+ * stdin (`path` is NULL or "-"), gives. `label` is for the progress. To be closed. */
+enum hf_status source_take(struct cli *cli, const char *path, struct view label, int *ret_fd);
+
 /* Whether bytes for this path must be sent in order: it exists and is a device or a pipe. A
  * folder is INVALID. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
@@ -35,5 +39,13 @@ enum hf_status target_create(struct cli *cli, struct view path, struct new_file 
 enum hf_status target_keep(struct cli *cli, struct new_file *file);
 
 void target_drop(struct new_file *file);
+
+/* Fills an empty file. */
+typedef enum hf_status fetch_fn(void *argument, int fd, struct hf_error *error);
+
+/* Has something fetched, and then, when it has come whole, given to `path`: stdout (NULL or "-"), a
+ * device, or a file, which is replaced; *ret_file says that it was that. */
+enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, void *argument,
+                            bool *ret_file);
 
 #endif

@@ -1,25 +1,6 @@
 /* lock.c: the rows of the commands about locks. */
 #include "cli/lock.h"
 
-#define NS_OPTION                                                     \
-    {                                                                 \
-        .name = "ns", .type = OPTION_TEXT, .value = "NAME",           \
-        .summary = "the namespace of the lock; 'default' if left out" \
-    }
-#define TTL_OPTION                                                \
-    {                                                             \
-        .name = "ttl", .type = OPTION_SPAN, .value = "SPAN",      \
-        .summary = "for how long a grant counts; 30s if left out" \
-    }
-#define WAIT_OPTIONS                                                                  \
-    { .name = "wait",                                                                 \
-      .type = OPTION_SPAN,                                                            \
-      .choice = 1,                                                                    \
-      .value = "SPAN",                                                                \
-      .summary = "stand in line for so long at most; 1m if left out" },               \
-    {                                                                                 \
-        .name = "no-wait", .choice = 1, .summary = "HELD, at once, if it is not free" \
-    }
 #define LEASE_ARGUMENT                                           \
     {                                                            \
         "LEASE", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,            \

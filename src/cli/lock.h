@@ -21,6 +21,28 @@ enum hf_status run_read(struct cli *cli);
 enum hf_status run_store_restored(struct cli *cli);
 enum hf_status run_clock(struct cli *cli);
 
+/* ---- Rows of several commands -------------------------------------------------------- */
+
+#define NS_OPTION                                                     \
+    {                                                                 \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME",           \
+        .summary = "the namespace of the lock; 'default' if left out" \
+    }
+#define TTL_OPTION                                                \
+    {                                                             \
+        .name = "ttl", .type = OPTION_SPAN, .value = "SPAN",      \
+        .summary = "for how long a grant counts; 30s if left out" \
+    }
+#define WAIT_OPTIONS                                                                  \
+    { .name = "wait",                                                                 \
+      .type = OPTION_SPAN,                                                            \
+      .choice = 1,                                                                    \
+      .value = "SPAN",                                                                \
+      .summary = "stand in line for so long at most; 1m if left out" },               \
+    {                                                                                 \
+        .name = "no-wait", .choice = 1, .summary = "HELD, at once, if it is not free" \
+    }
+
 /* ---- Options, clients, locks --------------------------------------------------------- */
 
 /* The text of an option, or NULL when it was not given. */
@@ -37,8 +59,21 @@ bool is_lease_text(const char *text);
 enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
                            struct hf_client **ret_client, struct hf_lock **ret_lock);
 
+/* The namespace of a lease: the first segment of its table's key. INVALID when it is no lease. */
+enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns);
+
 /* Reads --ttl, --mode and --slots as far as the command has them. */
 enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options);
+
+/* Something that is waited for, on a thread of its own, while we look out for signals. */
+struct wait_call {
+    enum hf_status (*acquire)(void *argument, int64_t wait_ms, struct hf_error *error);
+    void (*cancel)(void *argument); /* called again and again: the wait may not have begun */
+    void *argument;
+};
+
+/* Waits for as long as --wait or --no-wait say. A signal ends the wait. */
+enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call);
 
 /* Acquires, for as long as --wait or --no-wait say. A signal ends the wait; when it is held by
  * others the error says by whom. */
@@ -47,6 +82,9 @@ enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock);
 /* Prints the lease of a lock that is held, and leaves it to whoever reads our output: they are
  * the only ones who will know of it, so when this fails it has to be given back. */
 enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock);
+
+/* "deploy is held by node-1 (token 7) for 3s, and for 27s more unless renewed". */
+void append_holder(struct buffer *to, const struct sight *sight, const struct lease *lease);
 
 /* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
 void append_blocker(struct buffer *to, struct hf_lock *lock);
@@ -114,6 +152,10 @@ void grid_append_titles(const struct grid *grid, struct buffer *line);
 
 /* Drops all rows. */
 void grid_clear(struct grid *grid);
+
+/* Writes all rows, below the titles if they are wanted and there is any row, and drops them. False
+ * without memory. */
+bool grid_write(struct grid *grid, struct output *out, bool titles);
 
 /* The columns of `locks ls`; with `all` one more. */
 size_t lease_columns(bool all, const char *const **ret_titles);

@@ -92,6 +92,25 @@ void grid_append_titles(const struct grid *grid, struct buffer *line)
         append_cell(grid, line, i, view_of(grid->titles[i]));
 }
 
+bool grid_write(struct grid *grid, struct output *out, bool titles)
+{
+    struct buffer line = BUFFER_INIT(GRID_COLUMNS_MAX * 8 * KEY_BYTES_MAX);
+    bool failed = grid->failed;
+    if (titles && grid->count > 0) {
+        grid_append_titles(grid, &line);
+        output_print(out, "%.*s\n", VIEW_ARGS(buffer_view(&line)));
+    }
+    for (size_t i = 0; i < grid->count && !failed; i++) {
+        buffer_clear(&line);
+        grid_append_row(grid, &line, i);
+        output_print(out, "%.*s\n", VIEW_ARGS(buffer_view(&line)));
+        failed = line.failed;
+    }
+    buffer_release(&line);
+    grid_clear(grid);
+    return !failed;
+}
+
 /* ---- Leases -------------------------------------------------------------------------- */
 
 size_t lease_columns(bool all, const char *const **ret_titles)

@@ -76,7 +76,7 @@ struct blocker {
     struct buffer *text; /* NULL once one was found */
 };
 
-static void describe(struct buffer *text, const struct sight *sight, const struct lease *lease)
+void append_holder(struct buffer *text, const struct sight *sight, const struct lease *lease)
 {
     char span[SPAN_TEXT_MAX];
     struct span left = lease_left(lease, &sight->evidence);
@@ -103,7 +103,7 @@ static enum hf_status find_blocker(void *argument, const struct sight *sight,
     for (size_t i = 0; table && i < table->lease_count && blocker->text; i++)
         if (table->leases[i]->status == LEASE_ACTIVE &&
             leases_conflict(table->leases[i], &wanted)) {
-            describe(blocker->text, sight, table->leases[i]);
+            append_holder(blocker->text, sight, table->leases[i]);
             blocker->text = NULL;
         }
     return HF_OK;
@@ -132,7 +132,7 @@ void lock_explain(struct cli *cli, struct hf_lock *lock)
 /* ---- Acquiring ----------------------------------------------------------------------- */
 
 struct waiting {
-    struct hf_lock *lock;
+    const struct wait_call *call;
     int64_t wait_ms;
     struct hf_error error;
     struct env_mutex mutex; /* guards `over` */
@@ -143,15 +143,14 @@ struct waiting {
 static void acquire(void *argument)
 {
     struct waiting *waiting = argument;
-    hf_lock_acquire(waiting->lock, waiting->wait_ms, &waiting->error);
+    waiting->call->acquire(waiting->call->argument, waiting->wait_ms, &waiting->error);
     env_mutex_lock(&waiting->mutex);
     waiting->over = true;
     env_cond_signal(&waiting->ended);
     env_mutex_unlock(&waiting->mutex);
 }
 
-/* A thread waits for the lock, we for it and for signals. The cancel is repeated, since the
- * wait may not have begun. */
+/* A thread waits for the lock, we for it and for signals. */
 static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
 {
     env_mutex_lock(&waiting->mutex);
@@ -159,12 +158,12 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
                             mono_add(env_now(cli->env), CANCEL_EACH));
         if (interrupted())
-            room_cancel(waiting->lock->place, &waiting->lock->seat);
+            waiting->call->cancel(waiting->call->argument);
     }
     env_mutex_unlock(&waiting->mutex);
 }
 
-static enum hf_status acquire_in_line(struct cli *cli, struct waiting *waiting)
+static enum hf_status wait_on_thread(struct cli *cli, struct waiting *waiting)
 {
     struct env_task *task;
     env_mutex_init(cli->env, &waiting->mutex);
@@ -179,16 +178,32 @@ static enum hf_status acquire_in_line(struct cli *cli, struct waiting *waiting)
     return waiting->error.status;
 }
 
-enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
+enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call)
 {
     const struct option_value *wait = cli_option(cli, "wait");
     struct span span = wait ? wait->span : WAIT_DEFAULT;
-    struct waiting waiting = { .lock = lock, .wait_ms = span.us / 1000 };
+    struct waiting waiting = { .call = call, .wait_ms = span.us / 1000 };
     if (cli_given(cli, "no-wait") || span.us == 0)
-        hf_lock_acquire(lock, 0, &waiting.error);
-    else
-        acquire_in_line(cli, &waiting);
+        return call->acquire(call->argument, 0, &cli->error);
+    wait_on_thread(cli, &waiting);
     cli->error = waiting.error;
+    return cli->error.status;
+}
+
+static enum hf_status acquire_lock(void *argument, int64_t wait_ms, struct hf_error *error)
+{
+    return hf_lock_acquire(argument, wait_ms, error);
+}
+
+static void cancel_lock(void *argument)
+{
+    struct hf_lock *lock = argument;
+    room_cancel(lock->place, &lock->seat);
+}
+
+enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
+{
+    wait_in_line(cli, &(struct wait_call){ acquire_lock, cancel_lock, lock });
     if (cli->error.status == HF_HELD || cli->error.status == HF_TIMEOUT)
         lock_explain(cli, lock);
     return cli->error.status;
@@ -274,8 +289,8 @@ bool is_lease_text(const char *text)
     return digits > 0 && text[digits] == ':';
 }
 
-/* The namespace of a lease: the first segment of its table's key. Chunks and shards have none. */
-static enum hf_status namespace_of(struct cli *cli, const char *lease, const char **ret_ns)
+/* Chunks and shards have none. */
+enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns)
 {
     struct view rest = view_of(lease);
     view_cut(&rest, ':');
@@ -302,7 +317,7 @@ enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
         return error_set(&cli->error, HF_INVALID,
                          "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
     lock_options.no_renewal = !renew;
-    enum hf_status status = namespace_of(cli, text, &options.ns);
+    enum hf_status status = lease_namespace(cli, text, &options.ns);
     if (status == HF_OK)
         status = cli_connect(cli, options, ret_client);
     if (status == HF_OK)

@@ -19,22 +19,9 @@ struct listing {
 static enum hf_status write_grid(struct listing *listing)
 {
     struct cli *cli = listing->cli;
-    struct grid *grid = &listing->grid;
-    struct buffer line = BUFFER_INIT(GRID_COLUMNS_MAX * 8 * KEY_BYTES_MAX);
-    bool failed = grid->failed;
-    if (!cli->quiet && !listing->titled && grid->count > 0) {
-        grid_append_titles(grid, &line);
-        output_print(&cli->out, "%.*s\n", VIEW_ARGS(buffer_view(&line)));
-        listing->titled = true;
-    }
-    for (size_t i = 0; i < grid->count && !failed; i++) {
-        buffer_clear(&line);
-        grid_append_row(grid, &line, i);
-        output_print(&cli->out, "%.*s\n", VIEW_ARGS(buffer_view(&line)));
-        failed = line.failed;
-    }
-    buffer_release(&line);
-    grid_clear(grid);
+    bool titles = !cli->quiet && !listing->titled;
+    bool failed = !grid_write(&listing->grid, &cli->out, titles);
+    listing->titled = true;
     return failed ? error_no_memory(&cli->error) : output_flush(&cli->out, &cli->error);
 }
 

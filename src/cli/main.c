@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/json_add.h"
 #include "store/observe.h"
 
 #include <errno.h>
@@ -173,14 +174,18 @@ static void append_title(struct cli *cli, struct buffer *title, struct view abou
     }
 }
 
-static void report_json(struct buffer *title, struct buffer *why, enum hf_status status)
+static void report_json(struct cli *cli, struct buffer *title, struct buffer *why,
+                        enum hf_status status)
 {
     struct output err;
     struct hf_error ignored;
     output_init(&err, STDERR_FILENO);
-    output_json(&err, json_pack("{s:s, s:s%, s:s%}", "status", hf_status_name(status), "why",
-                                why->data ? why->data : "", why->size, "command",
-                                title->data ? title->data : "", title->size));
+    json_t *object = json_pack("{s:s, s:s%, s:s%}", "status", hf_status_name(status), "why",
+                               why->data ? why->data : "", why->size, "command",
+                               title->data ? title->data : "", title->size);
+    if (cli->outcome)
+        json_add(&object, "outcome", json_string(cli->outcome));
+    output_json(&err, object);
     output_flush(&err, &ignored);
     output_release(&err);
 }
@@ -191,7 +196,7 @@ void cli_report(struct cli *cli, struct view about, const struct hf_error *error
     append_title(cli, &title, about);
     escape_append(&why, view_of(error->why));
     if (cli->json)
-        report_json(&title, &why, error->status);
+        report_json(cli, &title, &why, error->status);
     else
         fprintf(stderr, "holdfast: %.*s%s%s: %.*s\n", VIEW_ARGS(buffer_view(&title)),
                 title.size ? ": " : "", hf_status_name(error->status),

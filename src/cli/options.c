@@ -230,9 +230,25 @@ static enum hf_status unknown_command(struct cli *cli, struct view path)
                      VIEW_ARGS(view_first(path, 60)));
 }
 
+/* Whether a command that has taken nothing yet goes on with this word: `sweep` is one, and
+ * `sweep status` another. */
+static bool goes_deeper(struct cli *cli, const char *word)
+{
+    char space[128];
+    if (cli->argument_count > 0 || cli->word_count == sizeof cli->words / sizeof cli->words[0])
+        return false;
+    for (size_t i = 0; cli->command->options[i].name; i++)
+        if (cli->values[i].given)
+            return false;
+    cli->words[cli->word_count++] = view_of(word);
+    const struct command *deeper = command_find(joined_words(cli, space, sizeof space));
+    cli->word_count--;
+    return deeper != NULL;
+}
+
 static enum hf_status take_word(struct cli *cli, const char *word)
 {
-    if (cli->command) {
+    if (cli->command && !goes_deeper(cli, word)) {
         cli->arguments[cli->argument_count++] = word;
         return HF_OK;
     }

@@ -116,6 +116,7 @@ enum hf_status fsck_run(struct store *store, struct hf_client *client, struct vi
     if (partition.size > 0 && !layout_partition_valid(partition))
         return error_set(error, HF_INVALID, "'%.*s' is no name of a partition",
                          VIEW_ARGS(view_first(partition, 80)));
+    client_active(client);
     enum hf_status status = look_through(&fsck, error);
     map_release(&fsck.by_partition);
     free(fsck.catalogs);

@@ -2,6 +2,8 @@
  * and objects that should be gone. */
 #include "compact/fsck_inside.h"
 
+#include "base/parse.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,23 +23,6 @@ struct fsck_orphans {
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-static bool is_hex(struct view text, size_t size)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!((text.data[i] >= '0' && text.data[i] <= '9') ||
-              (text.data[i] >= 'a' && text.data[i] <= 'f')))
-            return false;
-    return text.size == size;
-}
-
-static bool is_number(struct view text, size_t size)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-    return text.size == size;
-}
-
 /* Whether it is a name that we give: data/<partition>/L<level>/<yyyy>/<mm>/<32 digits>.<ending>. */
 static bool is_chunk_name(struct view key)
 {
@@ -49,8 +34,8 @@ static bool is_chunk_name(struct view key)
     struct view id = view_cut(&rest, '.');
     return view_starts_with(key, VIEW(LAYOUT_DATA_FOLDER)) &&
            layout_partition_valid(partition) && level.size > 1 && level.data[0] == 'L' &&
-           is_number(view_from(level, 1), level.size - 1) && is_number(year, 4) &&
-           is_number(month, 2) && is_hex(id, 32) && rest.size > 0 &&
+           text_is_decimal(view_from(level, 1), level.size - 1) && text_is_decimal(year, 4) &&
+           text_is_decimal(month, 2) && text_is_hex(id, 32) && rest.size > 0 &&
            view_find(rest, '/') == rest.size;
 }
 

@@ -665,6 +665,7 @@ enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size
     for (size_t i = 0; i < count; i++)
         files[i] = (struct ingest_file){ .path = files[i].path };
     error_clear(error);
+    client_active(shelf->client);
     enum hf_status status = prepare(&ingest, error);
     if (status == HF_OK)
         take_files(&ingest, files, count);

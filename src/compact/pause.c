@@ -66,6 +66,7 @@ enum hf_status shelf_pause(struct shelf *shelf, struct view why, struct view by,
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(PAUSE_BYTES_MAX);
     struct put_call put = { .key = { key, 0 } };
+    client_active(shelf->client);
     pause_key(shelf, key);
     if (!encode(shelf, why, by, &text)) {
         buffer_release(&text);
@@ -84,6 +85,7 @@ enum hf_status shelf_pause(struct shelf *shelf, struct view why, struct view by,
 enum hf_status shelf_resume(struct shelf *shelf, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
+    client_active(shelf->client);
     pause_key(shelf, key);
     struct delete_call call = { .key = view_of(key) };
     enum hf_status status = store_delete(shelf->store, &call);

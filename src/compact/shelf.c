@@ -380,6 +380,7 @@ enum hf_status shelf_create(struct shelf *shelf, const struct compact_settings *
 {
     struct slot *slot;
     bool has_chunks = false;
+    client_active(shelf->client);
     enum hf_status status = compact_settings_check(settings, error);
     if (status == HF_OK)
         status = shelf_slot(shelf, view_of(shelf->partition), &slot, error);

@@ -1,12 +1,9 @@
-#include "doc/doc.h"
+#include "doc/doc_inside.h"
 
 #include "base/check.h"
 #include "base/rule.h"
 
 #include <stdlib.h>
-
-/* Operations that one put may carry. */
-#define BATCH_OPS_MAX 256
 
 /* A request is given this part of the time that is left to the first of its operations, within
  * these: when its answer is lost there is time to ask again. */
@@ -14,46 +11,7 @@
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
 
-/* After n failures in a row the next attempt waits up to 2^n round trips, within these. A conflict
- * means that somebody else was done: the first is followed at once, and later ones wait less. */
-#define BACKOFF_DOUBLINGS_MAX  8
-#define CONFLICT_DOUBLINGS_MAX 4
-#define BACKOFF_MAX            SPAN_S(2)
-#define ROUND_TRIP_MIN         SPAN_US(100)
-
-struct doc {
-    struct store *store;
-    struct doc_clock *clock;
-    const struct doc_type *type;
-    void *context;
-    void (*seen)(void *argument, const void *body, const struct evidence *evidence);
-    void *seen_argument;
-    struct view key;
-    struct {
-        struct env_mutex mutex; /* guards what stands beside it, and the state of queued ops */
-        struct env_cond idle;   /* for those who look; operations wait on their callers' own */
-        struct doc_op *first, *last;
-        bool busy; /* somebody makes an attempt, and owns the rest of the document */
-    } shared;
-
-    void *body;       /* as we know it, or NULL */
-    struct etag etag; /* of the body; empty: the object does not exist yet */
-    bool stale;       /* the body is kept for its sightings only */
-    bool doubted;   /* nothing may be told of the body before it was compared with the store */
-    bool prepared;  /* it can be used */
-    bool unwritten; /* preparing it has changed it */
-    unsigned failures_in_row;
-    bool conflicted; /* the last failure was a conflict */
-    struct span round_trip;
-    struct buffer text;
-    size_t refused_size; /* not 0: the store does not change one of this size in a step */
-};
-
-/* The operations of one attempt. */
-struct batch {
-    struct doc_op *ops[BATCH_OPS_MAX];
-    size_t count;
-};
+#define ROUND_TRIP_MIN SPAN_US(100)
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
                        const struct doc_type *type, void *context, struct doc **ret_doc,
@@ -93,6 +51,16 @@ void doc_free(struct doc *doc)
 struct view doc_key(const struct doc *doc)
 {
     return doc->key;
+}
+
+bool doc_etag(struct doc *doc, struct etag *ret_etag)
+{
+    env_mutex_lock(&doc->shared.mutex);
+    bool known = !doc->shared.busy && doc->body && !doc->stale && doc->etag.size > 0;
+    if (known)
+        *ret_etag = doc->etag;
+    env_mutex_unlock(&doc->shared.mutex);
+    return known;
 }
 
 struct span doc_round_trip(const struct doc *doc)
@@ -199,8 +167,7 @@ static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
     return HF_OK;
 }
 
-/* Reads the object, unless it still is what we have. */
-static enum hf_status load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
+enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
@@ -251,7 +218,7 @@ static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool
                                 struct hf_error *error)
 {
     *ret_fresh = !doc->body || doc->stale || doc->doubted;
-    enum hf_status status = *ret_fresh ? load(doc, deadline, error) : HF_OK;
+    enum hf_status status = *ret_fresh ? doc_load(doc, deadline, error) : HF_OK;
     if (status == HF_NOT_FOUND)
         return be_born(doc, deadline, error);
     return status == HF_OK ? prepare(doc, deadline, error) : status;
@@ -370,6 +337,7 @@ static void finish_all(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         batch->ops[i]->unsure = false;
+        batch->ops[i]->known = true;
         batch->ops[i]->finished = true;
     }
 }
@@ -559,8 +527,7 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
 
 /* ---- Both ways ----------------------------------------------------------------------- */
 
-/* Applies a batch once. Operations that are not finished afterwards are to be tried again. */
-static void make_attempt(struct doc *doc, struct batch *batch)
+void doc_try(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
     bool fresh = true;
@@ -594,207 +561,4 @@ static void make_attempt(struct doc *doc, struct batch *batch)
     /* The swap shows that the body was current, so refusals from it are good too. */
     show_written(doc, &attempt.evidence);
     after_success(doc, batch);
-}
-
-/* ---- Taking turns -------------------------------------------------------------------- */
-
-static void push_locked(struct doc *doc, struct doc_op *op)
-{
-    op->next = NULL;
-    if (doc->shared.last)
-        doc->shared.last->next = op;
-    else
-        doc->shared.first = op;
-    doc->shared.last = op;
-}
-
-static void remove_locked(struct doc *doc, struct doc_op *op)
-{
-    struct doc_op *before = NULL;
-    for (struct doc_op *at = doc->shared.first; at != op; at = at->next)
-        before = at;
-    if (before)
-        before->next = op->next;
-    else
-        doc->shared.first = op->next;
-    if (doc->shared.last == op)
-        doc->shared.last = before;
-}
-
-/* What to say of an operation whose time is over. */
-static void time_out(struct doc_op *op)
-{
-    struct hf_error last = op->error;
-    bool unsure = op->unsure && RULE(LATE_IS_UNSURE);
-    error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
-              op->unsure ? "no answer in time, it may still happen" : "not done in time",
-              last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
-    op->finished = true;
-}
-
-/* From here on the operation is its caller's again, as soon as the mutex is let go. */
-static void publish_locked(struct doc_op *op)
-{
-    op->state = DOC_OP_DONE;
-    env_cond_signal(op->wake);
-}
-
-/* Takes those that wait, but for those whose time is over. */
-static void take_batch_locked(struct doc *doc, struct batch *batch)
-{
-    struct mono_time now = env_now(doc->store->env);
-    batch->count = 0;
-    while (doc->shared.first && batch->count < BATCH_OPS_MAX) {
-        struct doc_op *op = doc->shared.first;
-        remove_locked(doc, op);
-        if (mono_before(now, op->deadline)) {
-            op->state = DOC_OP_TAKEN;
-            batch->ops[batch->count++] = op;
-        } else {
-            time_out(op);
-            publish_locked(op);
-        }
-    }
-}
-
-/* Those that are not finished go back to the front, in order, or have run out of time. */
-static void give_back_locked(struct doc *doc, struct batch *batch)
-{
-    struct mono_time now = env_now(doc->store->env);
-    for (size_t i = batch->count; i-- > 0;) {
-        struct doc_op *op = batch->ops[i];
-        if (!op->finished && !mono_before(now, op->deadline))
-            time_out(op);
-        if (op->finished) {
-            publish_locked(op);
-            continue;
-        }
-        op->state = DOC_OP_QUEUED;
-        op->next = doc->shared.first;
-        doc->shared.first = op;
-        if (!doc->shared.last)
-            doc->shared.last = op;
-    }
-}
-
-/* Full jitter, growing with the failures in a row, and never past the first deadline. */
-static void back_off(struct doc *doc, struct mono_time deadline)
-{
-    if (doc->failures_in_row == 0 || (doc->conflicted && doc->failures_in_row == 1))
-        return;
-    unsigned most = doc->conflicted ? CONFLICT_DOUBLINGS_MAX : BACKOFF_DOUBLINGS_MAX;
-    unsigned doublings = doc->failures_in_row - doc->conflicted;
-    doublings = doublings < most ? doublings : most;
-    struct span limit = span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
-    struct env *env = doc->store->env;
-    struct mono_time wake = mono_add(env_now(env), env_jitter(env, limit));
-    env_sleep_until(env, mono_earlier(wake, deadline));
-}
-
-/* Leads one attempt, for all who wait; with the mutex held, which is let go meanwhile. */
-static void lead_locked(struct doc *doc, struct mono_time deadline)
-{
-    struct batch batch;
-    doc->shared.busy = true;
-    env_mutex_unlock(&doc->shared.mutex);
-    back_off(doc, deadline);
-    env_mutex_lock(&doc->shared.mutex);
-    take_batch_locked(doc, &batch);
-    env_mutex_unlock(&doc->shared.mutex);
-    if (batch.count > 0)
-        make_attempt(doc, &batch);
-    env_mutex_lock(&doc->shared.mutex);
-    give_back_locked(doc, &batch);
-    if (!doc->shared.first)
-        doc->failures_in_row = 0; /* whoever comes next has not failed yet */
-    doc->shared.busy = false;
-}
-
-/* Whoever leaves while nobody leads wakes one who can, and one who wants to look. So there is
- * always somebody awake while there is something to do, and nobody wakes for nothing. */
-static void leave_locked(struct doc *doc)
-{
-    if (!doc->shared.busy) {
-        env_cond_signal(&doc->shared.idle);
-        if (doc->shared.first)
-            env_cond_signal(doc->shared.first->wake);
-    }
-    env_mutex_unlock(&doc->shared.mutex);
-}
-
-/* Waits for one's turn or for somebody else to be done with it. */
-static void wait_locked(struct doc *doc, struct doc_op *op)
-{
-    bool in_time = true;
-    if (op->state == DOC_OP_QUEUED)
-        in_time = env_cond_wait_until(op->wake, &doc->shared.mutex, op->deadline);
-    else
-        env_cond_wait(op->wake, &doc->shared.mutex);
-    if (!in_time && op->state == DOC_OP_QUEUED) {
-        remove_locked(doc, op);
-        time_out(op);
-        publish_locked(op);
-    }
-}
-
-enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count)
-{
-    enum hf_status first = HF_OK;
-    struct env_cond wake;
-    env_cond_init(doc->store->env, &wake);
-    env_mutex_lock(&doc->shared.mutex);
-    for (size_t i = 0; i < count; i++) {
-        check(ops[i]->deadline.us > 0);
-        ops[i]->state = DOC_OP_QUEUED;
-        ops[i]->finished = false;
-        ops[i]->damaged = false;
-        error_clear(&ops[i]->error);
-        ops[i]->wake = &wake;
-        push_locked(doc, ops[i]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        while (ops[i]->state != DOC_OP_DONE) {
-            if (doc->shared.busy)
-                wait_locked(doc, ops[i]);
-            else
-                lead_locked(doc, ops[i]->deadline);
-        }
-        if (first == HF_OK)
-            first = ops[i]->error.status;
-    }
-    leave_locked(doc);
-    env_cond_release(&wake);
-    return first;
-}
-
-enum hf_status doc_update(struct doc *doc, struct doc_op *op)
-{
-    return doc_update_many(doc, &op, 1);
-}
-
-enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
-                        void (*look)(void *argument, const void *body,
-                                     const struct evidence *evidence),
-                        void *argument, struct hf_error *error)
-{
-    env_mutex_lock(&doc->shared.mutex);
-    while (doc->shared.busy)
-        if (!env_cond_wait_until(&doc->shared.idle, &doc->shared.mutex, deadline)) {
-            leave_locked(doc);
-            return error_set(error, HF_TIMEOUT, "the document is busy");
-        }
-    doc->shared.busy = true;
-    env_mutex_unlock(&doc->shared.mutex);
-    enum hf_status status = load(doc, deadline, error);
-    if (status == HF_CONFLICT) /* it changed while it was read */
-        status = load(doc, deadline, error);
-    if (status == HF_OK) {
-        struct evidence evidence = { .nonce = VIEW("") };
-        clock_evidence(doc->clock, &evidence);
-        look(argument, doc->body, &evidence);
-    }
-    env_mutex_lock(&doc->shared.mutex);
-    doc->shared.busy = false;
-    leave_locked(doc);
-    return status;
 }

@@ -76,6 +76,7 @@ struct doc_op {
     bool found;
     bool maybe_own; /* a write of it was not told as done: what it found may be its own doing */
     bool damaged;   /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
+    bool known;     /* the answer is of a body that stood in the store, as it was changed */
     struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
     size_t attempt_count;
@@ -99,6 +100,9 @@ enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view
 void doc_free(struct doc *doc);
 
 struct view doc_key(const struct doc *doc);
+
+/* The ETag of the body as we know it. False: we know none, or somebody is at it just now. */
+bool doc_etag(struct doc *doc, struct etag *ret_etag);
 
 /* What a request takes, smoothed; for those who are called by the doc. */
 struct span doc_round_trip(const struct doc *doc);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/moment.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 struct env;
@@ -55,6 +56,7 @@ struct env_ops {
 
 struct env {
     const struct env_ops *ops;
+    atomic_bool sweeping; /* one sweep a process */
 };
 
 /* The real world. One for the whole process; never freed. */

@@ -264,6 +264,6 @@ static const struct env_ops real_ops = {
 
 struct env *env_real(void)
 {
-    static struct env real = { &real_ops };
+    static struct env real = { .ops = &real_ops };
     return &real;
 }

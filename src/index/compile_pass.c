@@ -594,6 +594,7 @@ enum hf_status index_compile(struct index *index, const struct compile_options *
     struct marks marks = { 0 };
     struct hf_error why = { .status = HF_OK };
     check(index->client);
+    client_active(index->client);
     enum hf_status status = judge_options(index, options, &why);
     if (status == HF_OK)
         status = run_init(&run, &marks, &why);

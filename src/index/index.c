@@ -424,6 +424,7 @@ enum hf_status index_put(struct index *index, const struct view *records, size_t
     check(count <= BATCH_MAX);
     if (count == 0)
         return error_clear(error);
+    client_active(index->client);
     struct parcel parcel = { .index = index, .arena = ARENA_INIT };
     parcel.calls = calloc(count, sizeof *parcel.calls);
     enum hf_status status = parcel.calls ? pack_all(&parcel, records, count, ret_bad, error)

@@ -186,6 +186,7 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
                              .key = key,
                              .shard = shard_of_key(key, index->schema.digits),
                              .arena = ARENA_INIT };
+    client_active(index->client);
     pending_init(&lookup.pending, index, /* wanted */ NULL);
     enum hf_status status = look(&lookup, &why);
     if (status == HF_OK && !lookup.found)

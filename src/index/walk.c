@@ -314,6 +314,7 @@ enum hf_status index_walk(struct index *index, const struct index_query *query,
 {
     struct walk walk = { .index = index, .query = query, .visitor = visitor };
     check(visitor->show);
+    client_active(index->client);
     enum hf_status status = walk_run(&walk, error);
     if (ret_totals)
         *ret_totals = walk.totals;
@@ -328,6 +329,7 @@ enum hf_status index_count(struct index *index, const struct index_visitor *visi
     struct walk walk = {
         .index = index, .query = &all, .visitor = visitor ? visitor : &nobody, .counts = true
     };
+    client_active(index->client);
     enum hf_status status = walk_run(&walk, error);
     if (status == HF_OK)
         *ret_count = walk.totals.records;

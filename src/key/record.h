@@ -36,6 +36,8 @@ struct txn_record {
     char id[TXN_ID_SIZE + 1];
     char owner[NONCE_SIZE + 1]; /* the nonce of who began it: a begin knows its own effect */
     char holder[HOLDER_BYTES_MAX + 1];
+    bool open; /* whoever takes a key for it names that here first, so that anybody may commit;
+                   else only who began it may, who alone knows its keys */
     struct stamp began, decided;
     unsigned restamps;
     struct wall_time began_at, decided_at; /* for display */
@@ -45,17 +47,34 @@ struct txn_record {
     bool applied;          /* every participant was seen applied */
     struct mono_time seen; /* since when we see it stand there like this */
     struct buffer unknown;
+    bool no_memory; /* while it is read: there was none, so what follows says nothing */
 };
 
+/* Reads and writes one. CORRUPT when it is none, UNSUPPORTED when it is one of a later version. */
+enum hf_status record_decode(struct view text, struct txn_record *ret_record,
+                             struct hf_error *error);
+bool record_encode(const struct txn_record *record, struct view nonce, struct buffer *text);
+void record_release(struct txn_record *record);
+
+/* ROLLBACK, by who found none, or one that was damaged: it says nothing about what a record that
+ * was there before had said. */
+bool record_is_mark(const struct txn_record *record);
+
+/* Whether it names a key. */
+bool record_names(const struct txn_record *record, const struct txn_key *key);
+
 /* Bodies are struct txn_record; no context. */
+#define RECORD_BYTES_MAX ((size_t)256 * 1024)
 extern const struct doc_type record_doc_type;
 
 enum record_op_kind {
-    RECORD_BEGIN,  /* absent -> pending; by `owner` */
-    RECORD_ENLIST, /* pending: `keys` join those that it names */
-    RECORD_DECIDE, /* pending -> `decision`, with `keys`; an absent one can only be rolled back.
-                       Decided already: OK, and `recorded` says how */
-    RECORD_APPLIED, /* decided: every participant was seen applied */
+    RECORD_BEGIN, /* absent -> pending; by `owner` */
+    RECORD_ENLIST, /* pending: `keys` join those that it names; MISMATCH when it is not any more */
+    RECORD_DECIDE, /* pending -> `decision`, with `keys`; CONFLICT when it is to be committed and
+                       names a key that is not among them. Decided already, or absent: OK, and
+                       `recorded` says how; with `mark` an absent one is rolled back */
+    RECORD_APPLIED, /* committed: all of `keys` were seen without their stage; nothing when it names
+                       another */
     RECORD_RESTAMP, /* decided or begun by a clock that nobody can read: starts anew */
 };
 
@@ -65,11 +84,14 @@ struct record_op {
     enum record_op_kind kind;
     struct view id;
     struct view owner, holder;
+    bool open; /* begin */
     enum txn_state decision;
+    bool mark;
     const struct txn_key *keys;
     size_t key_count;
 
     enum txn_state recorded; /* what it says now; ABSENT: there is none */
+    bool marked;             /* record_is_mark */
 };
 
 void record_op_init(struct record_op *op, enum record_op_kind kind, struct view id,

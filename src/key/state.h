@@ -37,6 +37,7 @@ struct state_version {
     bool removed;        /* this version says that the key holds nothing */
     bool has_body;       /* else it is in `bytes` */
     struct view bytes; /* points into `space` of its state, or to wherever the caller has it */
+    struct view unknown; /* members that we do not know, each with a comma before it */
 };
 
 /* The name of a body within its folder. */
@@ -51,7 +52,9 @@ struct state_stage {
     char txn[TXN_ID_SIZE + 1]; /* empty: of this lease alone, decided by its release */
     uint64_t token;            /* of the lease that holds, or held, the key for it */
     bool changes;              /* false: the key is only taken, or read */
+    bool sealed;               /* somebody commits the transaction: it stays as it is */
     struct state_version next; /* with changes: what it will be */
+    struct view unknown;       /* members that we do not know, each with a comma before it */
 };
 
 struct key_state {
@@ -61,24 +64,25 @@ struct key_state {
     struct state_stage stage;
     struct body_name old[STATE_OLD_MAX]; /* named by no version any more; oldest first */
     size_t old_count;
-    struct buffer unknown; /* members that we do not know, each with a comma before it */
-    struct buffer space;   /* where the bytes of versions are kept */
+    struct view unknown; /* members that we do not know, each with a comma before it */
+    struct buffer space; /* where the bytes of versions and unknown members are kept */
 };
 
 void state_init(struct key_state *state);
 void state_release(struct key_state *state);
 
-/* Reads the member of a document; empty text: a key that was never written. CORRUPT when it cannot
- * be one, UNSUPPORTED is not needed: unknown members survive. */
+/* Reads the member of a document into a state that was initialised; empty text: a key that was
+ * never written. CORRUPT when it cannot be one; then, and without memory, the state is empty. */
 enum hf_status state_read(struct view text, struct key_state *state, struct hf_error *error);
 
-/* Writes it; empty for a key that was never written and has nothing staged. False without memory or
- * when it does not fit into TABLE_STATE_MAX. */
+/* Appends it; nothing for a key that was never written and has nothing staged. False without memory
+ * or when it does not fit into TABLE_STATE_MAX. */
 bool state_write(const struct key_state *state, struct buffer *text);
 
 /* ---- Moves --------------------------------------------------------------------------- */
 
-/* The version becomes the published one, with the next number; the body before joins the old. */
+/* The version becomes the published one, with the next number; the body before joins the old. Its
+ * bytes are not copied, here and below. After a loss the numbers go on from the token. */
 void state_publish(struct key_state *state, const struct state_version *version);
 
 /* Puts a stage there, in the place of an earlier one of the same lease, whose body joins the

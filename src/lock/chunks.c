@@ -122,6 +122,7 @@ enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *k
     struct unleased asked = { .keys = keys, .count = count, .free = ret_free };
     struct hf_error why = { .status = HF_OK };
     enum hf_status status = HF_OK;
+    client_active(client);
     bool *done = calloc(count > 0 ? count : 1, sizeof *done);
     if (!done)
         return error_no_memory(error);

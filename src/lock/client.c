@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "lock/expiry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,7 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
                                           .clock = &client->clock,
                                           .settings = settings_of(store, options) };
     client->poll = store->traits.clock == STORE_CLOCK_BOOT ? POLL_LOCAL : POLL_NETWORK;
+    client->hour = HOUR_SPAN;
     snprintf(client->space.ns, sizeof client->space.ns, "%s",
              options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
     client->chunk_space = client->space;
@@ -120,6 +122,15 @@ void hf_client_close(struct hf_client *client)
     free(client);
 }
 
+void client_active(struct hf_client *client)
+{
+    if (!client)
+        return;
+    atomic_store_explicit(&client->activity.last, env_now(client->env).us,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&client->activity.count, 1, memory_order_release);
+}
+
 uint64_t client_next_id(struct hf_client *client)
 {
     env_mutex_lock(&client->shared.mutex);
@@ -146,6 +157,7 @@ static struct place *place_new(struct hf_client *client, struct view key)
         return NULL;
     place->client = client;
     place->space = space_of(client, key);
+    place->in_index = expiry_has(client, key);
     const struct doc_type *type = place->space->of_shards ? &shard_doc_type : &table_doc_type;
     if (doc_new(client->store, &client->clock, key, type, place->space, &place->doc, NULL) !=
         HF_OK) {

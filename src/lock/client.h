@@ -18,6 +18,9 @@
 /* A request is given this long when nobody says how long: then it is told as without answer. */
 #define REQUEST_TIME SPAN_S(10)
 
+/* Of each table so many hours are remembered that have an entry: more than a ttl of a day spans. */
+#define INDEXED_HOURS 32
+
 /* One table as a client knows it: its document, and those of ours who wait there. */
 struct place {
     struct hf_client *client;
@@ -26,6 +29,10 @@ struct place {
     struct room room;
     size_t users;  /* guarded by client->shared.mutex; 0: kept warm for the next */
     bool renewing; /* guarded by the keeper's mutex */
+    bool in_index; /* leases of it may have entries in the expiry index */
+    /* Guarded by the keeper's mutex too: hours that have one, each where its number says, plus one:
+     * 0 is none. */
+    int64_t indexed[INDEXED_HOURS];
     struct place *idle_next;
 };
 
@@ -78,7 +85,8 @@ void place_drop(struct place *place);
 /* One more use of a place that is in use. */
 struct place *place_share(struct place *place);
 
-/* A caller has begun an operation: the sweeper gives way. */
+/* A caller has begun an operation: the sweeper gives way. Looking, for people, does not count. NULL
+ * is fine. */
 void client_active(struct hf_client *client);
 
 /* A number that no other lease or waiter of this session has had. */

@@ -22,10 +22,15 @@ struct hour {
 const char *hour_text(struct hour hour, char text[HOUR_TEXT_SIZE + 1]);
 bool hour_parse(struct view text, struct hour *ret_hour);
 
-/* The hour of now: by the store's date where it tells one, else by this machine's calendar. */
+/* Whether that of now is known: not before a store that has dates has told one. A machine whose
+ * calendar is years ahead would find every hour over. */
+bool hour_is_known(const struct hf_client *client, const struct evidence *evidence);
+
+/* The hour of now: by the store's date where it has one, else by this machine's calendar. Not
+ * known: the first of all, so that none is over. */
 struct hour hour_now(const struct hf_client *client, const struct evidence *evidence);
 
-/* The hour in which a span from now ends. */
+/* The hour in which a span from now ends. Not known: as this machine's calendar guesses. */
 struct hour hour_after(const struct hf_client *client, const struct evidence *evidence,
                        struct span span);
 

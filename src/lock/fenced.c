@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/layout.h"
 #include "base/rule.h"
+#include "lock/body.h"
 #include "lock/fenced_inside.h"
 #include "lock/handle.h"
 #include "store/stream.h"
@@ -19,17 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How often a body without an answer is sent, with pauses that double from the first. */
-#define BODY_TRIES_MAX   4
-#define BODY_PAUSE_FIRST SPAN_MS(50)
-
 /* How often a write is begun anew because another with the same lease came in between; the numbers
  * of its tries lie between those of two calls. */
 #define TRIES_MAX   32
 #define TRIES_PAUSE SPAN_MS(20)
-
-/* A body that is not needed any more is not worth more time than this. */
-#define DISCARD_TIME SPAN_S(2)
 
 /* ---- The fence as a document --------------------------------------------------------- */
 
@@ -167,76 +161,16 @@ static void name_body(struct write *write)
     check(size > 0 && (size_t)size < sizeof write->name);
 }
 
-/* Whatever comes of it: what stays is found by a sweep. */
-static void discard_body(struct hf_client *client, struct view name)
+static enum hf_status check_again(void *argument, struct hf_error *error)
 {
-    struct delete_call call = { .key = name,
-                                .deadline = mono_add(env_now(client->env), DISCARD_TIME) };
-    store_delete(client->store, &call);
+    return check_lease(argument, error);
 }
 
-/* Whether a body is there: OK; UNAVAILABLE: not yet, or nobody can tell. A refusal does not say: it
- * may be because of an earlier try of ours that has landed, or of one that is still under way and
- * comes to nothing. */
-static enum hf_status look_for_body(struct hf_client *client, struct view name,
-                                    struct hf_error *error)
-{
-    struct buffer byte = BUFFER_INIT(1);
-    struct get_call get = { .key = name, .length = 1, .body = &byte };
-    if (store_get(client->store, &get) == HF_OK)
-        error_clear(error);
-    else
-        error_set(error, HF_UNAVAILABLE, "the body was refused, and is not seen there: %s",
-                  get.error.why);
-    clock_learn(&client->clock, &get.stamp);
-    buffer_release(&byte);
-    return error->status;
-}
-
-/* Where a streamed put obeys no condition it goes without one: nobody else draws this name, and
- * sent twice it is the same. */
-static enum hf_status send_body(struct hf_client *client, const struct write *write,
-                                struct hf_error *error)
-{
-    const struct content *content = write->content;
-    struct put_call put = { .key = view_of(write->name), .body = content->bytes };
-    if (content->fd < 0 || client->store->traits.put_file_conditional)
-        put.condition = if_absent();
-    enum hf_status status = content->fd < 0
-                                ? store_put(client->store, &put)
-                                : store_put_file(client->store, &put, content->fd, NULL);
-    clock_learn(&client->clock, &put.stamp);
-    *error = put.error;
-    if (status == HF_CONFLICT)
-        status = RULE(REFUSED_BODY_IS_LOOKED_FOR) ? look_for_body(client, put.key, error)
-                                                  : error_clear(error);
-    uint64_t size = content->size;
-    if (status == HF_OK && content->fd >= 0)
-        status = file_size(content->fd, &size, error);
-    if (status == HF_OK && size != content->size)
-        status = error_set(error, HF_INVALID, "the file changed while it was being written");
-    return status;
-}
-
-/* OK when it is there. Else nothing has happened to the object, since nothing names the body. */
 static enum hf_status put_body(struct write *write, struct hf_error *error)
 {
-    struct hf_client *client = write->lock->client;
-    struct span pause = BODY_PAUSE_FIRST;
-    enum hf_status status = send_body(client, write, error);
-    for (int tries = 1; tries < BODY_TRIES_MAX; tries++) {
-        if (status != HF_UNSURE && status != HF_UNAVAILABLE)
-            return status;
-        env_sleep(client->env, env_jitter(client->env, pause));
-        pause.us *= 2;
-        struct hf_error lease;
-        if (check_lease(write, &lease) != HF_OK) {
-            *error = lease;
-            return error->status;
-        }
-        status = send_body(client, write, error);
-    }
-    return status == HF_UNSURE ? error->status = HF_UNAVAILABLE : status;
+    const struct content *content = write->content;
+    struct body body = { view_of(write->name), content->bytes, content->fd, content->size };
+    return body_put(write->lock->client, &body, check_again, write, error);
 }
 
 /* What a write leaves over: the body before it, once another is known to stand in its place; our
@@ -247,10 +181,10 @@ static void clear_up(const struct write *write, enum hf_status status)
     bool stands = status == HF_OK && write->outcome != FENCE_SUPERSEDED;
     bool swapped = status == HF_OK || !RULE(OLD_BODY_AFTER_THE_SWAP);
     if (swapped && write->replaced_size > 0)
-        discard_body(client, (struct view){ write->replaced, write->replaced_size });
+        body_discard(client, (struct view){ write->replaced, write->replaced_size });
     bool may_stand = stands || (status == HF_UNSURE && RULE(UNSURE_KEEPS_BODY));
     if (!may_stand && write->name[0] != '\0')
-        discard_body(client, view_of(write->name));
+        body_discard(client, view_of(write->name));
 }
 
 /* ---- The shelf ----------------------------------------------------------------------- */
@@ -496,6 +430,7 @@ enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *
                              size_t size, struct hf_error *error)
 {
     struct hf_error why;
+    client_active(lock->client);
     return tell(fenced_write(lock, view_of(key), (struct view){ size ? data : "", size }, &why),
                 &why, error);
 }
@@ -504,6 +439,7 @@ enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
                                   struct hf_error *error)
 {
     struct hf_error why;
+    client_active(lock->client);
     return tell(write_file(lock, view_of(key), fd, &why), &why, error);
 }
 
@@ -513,5 +449,6 @@ enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key, struct hf
     struct content nothing = {
         .kind = FENCE_DELETED, .bytes = VIEW(""), .fd = -1, .xxh3 = hash_xxh3(VIEW(""))
     };
+    client_active(lock->client);
     return tell(write_content(lock, view_of(key), &nothing, &why), &why, error);
 }

@@ -246,6 +246,7 @@ enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t s
     struct hf_error why;
     struct buffer body = BUFFER_INIT(size_max < BODY_BYTES_MAX ? size_max : BODY_BYTES_MAX);
     uint64_t token;
+    client_active(client);
     enum hf_status status = fenced_read(client, view_of(key), &body, &token, &why);
     if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
         status = error_no_memory(&why);
@@ -279,6 +280,7 @@ enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int
 {
     struct hf_error why;
     struct sink sink = { .fd = fd };
+    client_active(client);
     enum hf_status status = check_readable(fd, &why);
     if (status == HF_OK)
         status = read_object(client, view_of(key), &sink, ret_token, &why);

@@ -37,6 +37,8 @@ struct hf_lock {
     /* The keeper's. */
     struct hf_lock *next, *previous;
     struct mono_time renew_at, danger_at;
+    struct mono_time half_life; /* held for half a ttl: from then on worth an entry */
+    struct mono_time index_at;  /* when to see that it has one, of the hour in which it ends */
     bool in_danger;
     bool tell_safe, tell_gone;
     unsigned pins;
@@ -58,9 +60,6 @@ bool lock_take_up(struct hf_lock *lock, const struct request *request);
  * write. When there is no answer the lease is ended in the background, without the guest. */
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
                         struct table_guest *guest, struct hf_error *error);
-
-/* Asks the table of a lock for something else; `request` was set up for its place. */
-enum hf_status lock_ask(struct hf_lock *lock, struct request *request);
 
 /* It is not ours any more: EXPIRED or LOST, which the watcher tells. With the keeper's mutex
  * held. */

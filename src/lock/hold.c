@@ -105,6 +105,7 @@ static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct req
     if (status == HF_OK) {
         struct validity validity = request_validity(request);
         lock_renewed_locked(lock, &validity);
+        env_cond_broadcast(&lock->client->keeper.changed); /* it may end in another hour */
     }
     if (error)
         *error = request->op.error;
@@ -121,6 +122,7 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
     struct hf_client *client = lock->client;
     struct request request, *requests[] = { &request };
     struct mono_time now;
+    client_active(client);
     env_mutex_lock(&lock->calls);
     env_mutex_lock(&client->keeper.mutex);
     enum hf_status status = say(lock_check_locked(lock), error);
@@ -176,6 +178,7 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     if (note && !table_takes_note(view_of(note))) /* else it would be over without an end */
         return error_set(error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
+    client_active(client);
     env_mutex_lock(&lock->calls);
     env_mutex_lock(&client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
@@ -209,15 +212,6 @@ enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note, struct h
 enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_error *error)
 {
     return lock_end(lock, TABLE_FAIL, note, NULL, error);
-}
-
-enum hf_status lock_ask(struct hf_lock *lock, struct request *request)
-{
-    struct request *requests[] = { request };
-    env_mutex_lock(&lock->calls);
-    enum hf_status status = place_ask(lock->place, requests, 1);
-    env_mutex_unlock(&lock->calls);
-    return status;
 }
 
 /* ---- As text ------------------------------------------------------------------------- */
@@ -315,9 +309,8 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
     struct place *place;
     struct hf_lock *lock;
     used.output = used.note = NULL;
+    client_active(client);
     enum hf_status status = parse_lease(client, text, &name, error);
-    if (status == HF_OK && (!used.no_renewal || used.notify))
-        status = keeper_start(client, error);
     if (status == HF_OK)
         status = place_take(client, name.key, &place, error);
     if (status != HF_OK)
@@ -327,7 +320,9 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         place_drop(place);
         return status;
     }
-    status = adopt_at(lock, &name, error);
+    status = keeper_start_for(lock, error);
+    if (status == HF_OK)
+        status = adopt_at(lock, &name, error);
     if (status == HF_OK)
         *ret_lock = lock;
     else
@@ -341,6 +336,7 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
     struct lease_name name;
     struct place *place;
     struct request request, *requests[] = { &request };
+    client_active(client);
     enum hf_status status = parse_lease(client, text, &name, error);
     if (status == HF_OK)
         status = place_take(client, name.key, &place, error);

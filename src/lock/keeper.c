@@ -18,6 +18,7 @@ void keeper_init(struct keeper *keeper, struct env *env)
     env_mutex_init(env, &keeper->mutex);
     env_cond_init(env, &keeper->changed);
     env_cond_init(env, &keeper->unpinned);
+    env_cond_init(env, &keeper->entry_due);
 }
 
 /* ---- What is kept -------------------------------------------------------------------- */
@@ -124,6 +125,7 @@ static void watch(void *argument)
         if (tell_one_locked(client, &next))
             continue;
         start_renewer_locked(client, &next);
+        keeper_index_locked(client, &next);
         env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
     }
     env_mutex_unlock(&keeper->mutex);
@@ -266,7 +268,7 @@ static void start_renewer_locked(struct hf_client *client, struct mono_time *nex
         keeper->renewer_count++;
 }
 
-enum hf_status keeper_start(struct hf_client *client, struct hf_error *error)
+static enum hf_status start(struct hf_client *client, struct hf_error *error)
 {
     struct keeper *keeper = &client->keeper;
     enum hf_status status = HF_OK;
@@ -281,6 +283,15 @@ enum hf_status keeper_start(struct hf_client *client, struct hf_error *error)
     return status;
 }
 
+enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error)
+{
+    bool needed = !lock->options.no_renewal || lock->options.notify;
+    enum hf_status status = HF_OK;
+    if (needed || lock->place->in_index)
+        status = start(lock->client, error);
+    return needed && status != HF_OK ? status : error_clear(error);
+}
+
 void keeper_release(struct hf_client *client)
 {
     struct keeper *keeper = &client->keeper;
@@ -288,11 +299,15 @@ void keeper_release(struct hf_client *client)
     check(!keeper->first);
     keeper->stopping = true;
     env_cond_broadcast(&keeper->changed);
+    env_cond_broadcast(&keeper->entry_due);
     env_mutex_unlock(&keeper->mutex);
     if (keeper->watcher)
         env_task_join(client->env, keeper->watcher);
     for (size_t i = 0; i < keeper->renewer_count; i++)
         env_task_join(client->env, keeper->renewers[i]);
+    if (keeper->indexer)
+        env_task_join(client->env, keeper->indexer);
+    env_cond_release(&keeper->entry_due);
     env_cond_release(&keeper->unpinned);
     env_cond_release(&keeper->changed);
     env_mutex_release(&keeper->mutex);

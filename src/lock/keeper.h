@@ -1,7 +1,8 @@
 /* keeper.h: renews what a client holds, and tells holders what becomes of it.
  *
  * A watcher counts the time and never waits for the store, so that nobody is told late; renewers
- * do the requests, one table at a time each, all leases of the table in one write. */
+ * do the requests, one table at a time each, all leases of the table in one write. The indexer
+ * writes the entries of the expiry index, so that these never keep a renewal waiting. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 
@@ -17,11 +18,13 @@ struct keeper {
     struct env_mutex mutex;  /* guards what follows, and the state of every lock that is kept */
     struct env_cond changed; /* there may be something to do */
     struct env_cond unpinned;
-    struct hf_lock *first; /* those that are held */
+    struct env_cond entry_due; /* for the indexer */
+    struct hf_lock *first;     /* those that are held */
     bool stopping;
     struct env_task *watcher;
     struct env_task *renewers[RENEWERS_MAX];
     size_t renewer_count;
+    struct env_task *indexer;
 };
 
 void keeper_init(struct keeper *keeper, struct env *env);
@@ -29,13 +32,20 @@ void keeper_init(struct keeper *keeper, struct env *env);
 /* Ends the tasks; nothing is held any more. */
 void keeper_release(struct hf_client *client);
 
-/* Starts the tasks, if they do not run yet. */
-enum hf_status keeper_start(struct hf_client *client, struct hf_error *error);
+/* Starts the tasks that a lock needs, if they do not run yet. One that is neither renewed nor told
+ * of is kept for its entry in the expiry index only, and does without where there are no tasks. */
+enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
 
 /* From now on it is watched and, unless it does without, renewed; with the mutex held. */
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock);
 
 /* Not any more; waits for a renewal or notification that is under way. With the mutex held. */
 void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock);
+
+/* ---- Entries of the expiry index (keeper_index.c) ------------------------------------- */
+
+/* Wakes the indexer, or starts it, when an entry is due; else *next is no later than when one will
+ * be. With the mutex held. */
+void keeper_index_locked(struct hf_client *client, struct mono_time *next);
 
 #endif

@@ -168,6 +168,8 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
     lock->renew_at = mono_add(validity->t0, SPAN_US(lock->ttl.us / 3));
     lock->danger_at = mono_add(validity->t0, SPAN_US(lock->ttl.us * 2 / 3));
     lock->in_danger = lock->options.no_renewal; /* whoever renews by hand needs no warning */
+    lock->index_at =
+        mono_before(validity->t0, lock->half_life) ? lock->half_life : validity->t0;
 }
 
 /* Leaves the end of it to the keeper: nobody knows what the table says. */
@@ -188,6 +190,7 @@ bool lock_take_up(struct hf_lock *lock, const struct request *request)
     lock->depth = 1;
     lock->state = LOCK_HELD;
     lock->tell_safe = lock->tell_gone = false;
+    lock->half_life = mono_add(validity.t0, SPAN_US(lock->ttl.us / 2));
     lock_renewed_locked(lock, &validity);
     bool valid = lock_check_locked(lock) == HF_OK;
     if (valid)
@@ -395,9 +398,7 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
         return error_set(error, HF_INVALID, "it stands in line already: poll or cancel");
     if (lock->scope_count == 0)
         return error_set(error, HF_INVALID, "an adopted lease cannot be acquired again");
-    if (*ret_held || (lock->options.no_renewal && !lock->options.notify))
-        return error_clear(error);
-    return keeper_start(lock->client, error);
+    return *ret_held ? error_clear(error) : keeper_start_for(lock, error);
 }
 
 static void forget_cancel(struct hf_lock *lock)
@@ -453,6 +454,7 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
     bool held;
     if (wait_ms < 0)
         return error_set(error, HF_INVALID, "a wait is not less than nothing");
+    client_active(lock->client);
     struct mono_time deadline = deadline_after(lock->client->env, wait_ms);
     env_mutex_lock(&lock->calls);
     forget_cancel(lock);
@@ -466,6 +468,7 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
 enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
 {
     bool held;
+    client_active(lock->client);
     env_mutex_lock(&lock->calls);
     forget_cancel(lock);
     enum hf_status status = may_ask(lock, &held, error);
@@ -486,6 +489,7 @@ static enum lock_state state_of(struct hf_lock *lock)
 enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 {
     enum hf_status status;
+    client_active(lock->client);
     env_mutex_lock(&lock->calls);
     switch (state_of(lock)) {
     case LOCK_IDLE: status = error_set(error, HF_NOT_FOUND, "it does not stand in line"); break;
@@ -501,6 +505,7 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 
 enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
 {
+    client_active(lock->client);
     room_cancel(lock->place, &lock->seat);
     env_mutex_lock(&lock->calls);
     if (state_of(lock) == LOCK_WAITING)
@@ -537,8 +542,10 @@ void hf_lock_free(struct hf_lock *lock)
 {
     if (!lock)
         return;
-    if (let_go(lock))
+    if (let_go(lock)) {
+        client_active(lock->client);
         give_back(lock);
+    }
     free_handle(lock);
 }
 

@@ -80,6 +80,7 @@ static enum hf_status apply_with_guest(struct request *request, struct lease_tab
         request->table.outcome = TABLE_NOTHING;
         request->table.changed = request->table.already = request->table.in_line = false;
         request->table.needs_time = false;
+        request->table.cleared = 0;
         return status;
     }
     status = table_apply(table, &request->table, evidence);
@@ -164,19 +165,41 @@ static bool needs_time(struct request *const *requests, size_t count)
     return false;
 }
 
+/* Counts what was cleared, of what is known to be written. */
+static void count_cleared(struct hf_client *client, struct request *const *requests,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t cleared = requests[i]->table.cleared;
+        if (cleared == 0 || !requests[i]->op.changed || !requests[i]->op.known)
+            continue;
+        env_mutex_lock(&client->shared.mutex);
+        client->shared.cleared[requests[i]->mode] += cleared;
+        env_mutex_unlock(&client->shared.mutex);
+    }
+}
+
+static enum hf_status update(struct place *place, struct doc_op *const *ops,
+                             struct request *const *requests, size_t count)
+{
+    enum hf_status status = doc_update_many(place->doc, ops, count);
+    count_cleared(place->client, requests, count);
+    return status;
+}
+
 enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count)
 {
     struct doc_op *ops[RENEW_BATCH_MAX];
     check(count > 0 && count <= RENEW_BATCH_MAX);
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
-    enum hf_status status = doc_update_many(place->doc, ops, count);
+    enum hf_status status = update(place, ops, requests, count);
     if (needs_time(requests, count)) /* we have it now, or know that there is none */
-        status = doc_update_many(place->doc, ops, count);
+        status = update(place, ops, requests, count);
     for (int tries = 0; is_damaged(requests, count) && tries < REPLACE_TRIES_MAX; tries++) {
         if (!replace_damaged(place, requests, count))
             return requests[0]->op.error.status;
-        status = doc_update_many(place->doc, ops, count);
+        status = update(place, ops, requests, count);
     }
     return status;
 }

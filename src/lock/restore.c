@@ -135,6 +135,7 @@ enum hf_status restore_namespaces(struct store *store, const struct view *known,
 enum hf_status restore_epoch(struct hf_client *client, uint64_t *ret_epoch,
                              struct hf_error *error)
 {
+    client_active(client);
     return epoch_raise_by(client->store, &client->clock, view_of(client->space.ns),
                           RESTORE_EPOCHS, mono_add(env_now(client->env), REQUEST_TIME),
                           ret_epoch, error);
@@ -146,6 +147,7 @@ enum hf_status restore_table(struct hf_client *client, struct view key, uint64_t
     char id[NONCE_SIZE + 1];
     struct place *place;
     struct request request, *requests[] = { &request };
+    client_active(client);
     enum hf_status status = place_take(client, key, &place, error);
     if (status != HF_OK)
         return status;

@@ -160,6 +160,17 @@ void room_cancel(struct place *place, struct seat *seat)
     env_mutex_unlock(&place->room.mutex);
 }
 
+void room_cancel_all(struct place *place)
+{
+    struct room *room = &place->room;
+    env_mutex_lock(&room->mutex);
+    for (size_t i = 0; i < room->seat_count; i++) {
+        room->seats[i]->cancelled = true;
+        wake_locked(place, room->seats[i]);
+    }
+    env_mutex_unlock(&room->mutex);
+}
+
 /* Those who are first in line act first on what is provably over, and one by one. */
 static struct mono_time act_at(const struct place *place, const struct lease_table *table,
                                const struct evidence *evidence, size_t position)

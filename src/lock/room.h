@@ -63,4 +63,7 @@ enum room_news room_glance(struct place *place, struct seat *seat);
 /* Wakes who waits on this seat, for good. */
 void room_cancel(struct place *place, struct seat *seat);
 
+/* The same for all who wait here at this moment. */
+void room_cancel_all(struct place *place);
+
 #endif

@@ -254,8 +254,8 @@ const struct doc_type shard_doc_type = TABLE_TYPE(decode_of_shard);
 
 /* ---- Damaged ------------------------------------------------------------------------- */
 
-static enum hf_status keep_aside(struct table_space *space, struct view key, struct view bytes,
-                                 struct mono_time deadline, struct hf_error *error)
+enum hf_status table_keep_aside(struct table_space *space, struct view key, struct view bytes,
+                                struct mono_time deadline, struct hf_error *error)
 {
     char name[KEY_BYTES_MAX + 1], random[17];
     env_random_hex(space->store->env, 16, random);
@@ -297,6 +297,19 @@ static enum hf_status mark_damaged(struct table_space *space, struct view key,
     return status;
 }
 
+/* A table of a name may have had a state, which nobody knows any more: its readers are told so. */
+static bool mark_lost(struct table_space *space, struct view key, struct lease_table *table)
+{
+    struct view ns = view_of(space->ns);
+    if (!view_starts_with(key, ns) ||
+        !view_starts_with(view_from(key, ns.size), VIEW(LAYOUT_META_FOLDER)))
+        return true;
+    if (!table_reserve_state(table))
+        return false;
+    table_set_state(table, VIEW("{\"lost\":true}"));
+    return true;
+}
+
 /* A table of this epoch with nothing but the barrier. */
 static enum hf_status write_barrier(struct table_space *space, struct view key,
                                     const struct etag *damaged, uint64_t epoch,
@@ -315,7 +328,9 @@ static enum hf_status write_barrier(struct table_space *space, struct view key,
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
     struct lease_table *table = new_table(space, epoch, error);
     enum hf_status status = table ? HF_OK : error->status;
-    if (table && RULE(BARRIER_AFTER_DAMAGE))
+    if (table && !mark_lost(space, key, table))
+        status = error_no_memory(&op.error);
+    if (status == HF_OK && RULE(BARRIER_AFTER_DAMAGE))
         status = table_apply(table, &op, &evidence);
     if (status == HF_OK && !table_encode(table, view_of(nonce), &text))
         status = error_no_memory(&op.error);
@@ -360,7 +375,7 @@ enum hf_status table_replace(struct table_space *space, struct view key,
         *error = get.error;
     bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));
     if (status == HF_OK && !marked)
-        status = keep_aside(space, key, buffer_view(&bytes), deadline, error);
+        status = table_keep_aside(space, key, buffer_view(&bytes), deadline, error);
     if (status == HF_OK && !marked && RULE(DAMAGE_IS_MARKED))
         status = mark_damaged(space, key, deadline, &get.info.etag, error);
     if (status == HF_OK && RULE(DAMAGE_RAISES_EPOCH))

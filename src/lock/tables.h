@@ -35,6 +35,10 @@ bool table_key_is_of_chunks(struct view key);
 /* Whether it is the lock of some shard. */
 bool table_key_is_of_shard(struct view key);
 
+/* Keeps the bytes of a table that is damaged, for people: .holdfast/kept/<key>.<random>. */
+enum hf_status table_keep_aside(struct table_space *space, struct view key, struct view bytes,
+                                struct mono_time deadline, struct hf_error *error);
+
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
  * what. CONFLICT: somebody else did, or the table is not damaged any more; read it again. */

@@ -9,13 +9,14 @@
 #ifndef SWEEP_SWEEP_H
 #define SWEEP_SWEEP_H
 
+#include "base/layout.h"
 #include "key/key.h"
 
 struct sweep_settings {
-    struct span idle_grace;  /* no operation for so long, then it may begin */
+    struct span idle_grace;  /* no operation for so long, then the idle sweeper may begin */
     struct span op_delay;    /* between two entries */
-    uint64_t ops_max;        /* entries looked at in a run */
-    struct span runtime_max; /* of a run */
+    uint64_t ops_max;        /* entries looked at in a run, a partition counts as one */
+    struct span runtime_max; /* of a run; nothing is begun that would not end by then */
 };
 
 #define SWEEP_SETTINGS                                   \
@@ -23,6 +24,13 @@ struct sweep_settings {
                               .op_delay = SPAN_MS(100),  \
                               .ops_max = 1000,           \
                               .runtime_max = SPAN_S(30) })
+
+/* Bounds of these; a run is of one entry and 1 ms at least. */
+#define SWEEP_GRACE_MIN   SPAN_MS(10)
+#define SWEEP_GRACE_MAX   SPAN_S(7 * 86400)
+#define SWEEP_DELAY_MAX   SPAN_S(60)
+#define SWEEP_OPS_MAX     UINT64_C(1000000000)
+#define SWEEP_RUNTIME_MAX SPAN_S(7 * 86400)
 
 /* INVALID with a sentence when a setting is out of range. */
 enum hf_status sweep_settings_check(const struct sweep_settings *settings,
@@ -43,7 +51,8 @@ enum sweep_stop { SWEEP_STOP_TABLE(SWEEP_STOP_ENUM_) SWEEP_STOP_COUNT };
 const char *sweep_stop_word(enum sweep_stop stop);
 const char *sweep_stop_text(enum sweep_stop stop);
 
-/* What a run, or all runs together, did. With dry_run: would do. */
+/* What a run, or all runs together, did. With dry_run: would do, but for partitions. By on whose
+ * behalf leases were cleared, also by operations, is in hf_client.shared.cleared. */
 struct sweep_report {
     uint64_t runs;
     uint64_t ops;             /* entries looked at */
@@ -51,8 +60,8 @@ struct sweep_report {
     uint64_t stages_settled;  /* of transactions that were over */
     uint64_t markers_deleted; /* records of transactions */
     uint64_t rolled_back;     /* transactions that nobody decided */
-    uint64_t entries_deleted; /* of the indexes */
-    uint64_t entries_moved;   /* of leases that are not over */
+    uint64_t entries_deleted; /* of the indexes, for good */
+    uint64_t entries_moved;   /* to a later hour: it is not over, or D has to pass */
     uint64_t tables_purged;
     uint64_t states_deleted; /* bodies that nothing names */
     uint64_t bodies_deleted; /* of fenced objects, that nothing names */
@@ -63,12 +72,17 @@ struct sweep_report {
     enum sweep_stop stop; /* of the last run */
 };
 
+/* Adds what a run did to what the runs before it did together. */
+void sweep_report_add(struct sweep_report *total, const struct sweep_report *run);
+
 /* Where the next run goes on; kept in the store by `sweep`, in memory by the idle sweeper. */
 struct sweep_cursor {
     char lease_entry[KEY_BYTES_MAX + 1]; /* the last entry of the expiry index looked at */
     char txn_entry[KEY_BYTES_MAX + 1];
-    char full[KEY_BYTES_MAX + 1]; /* of a full run: the last object looked at */
-    int64_t raised_hour;          /* the last in which the epoch was raised */
+    char partition[PARTITION_BYTES_MAX + 1]; /* the last one that was tended */
+    char full[KEY_BYTES_MAX + 1];            /* of a full run: the last object looked at */
+    uint64_t turn; /* which of these the next run begins with, so that none waits for ever */
+    int64_t raised_hour; /* the last in which the epoch was raised */
 };
 
 struct sweep_options {
@@ -79,11 +93,14 @@ struct sweep_options {
     bool (*go_on)(void *argument); /* may be NULL; false: stop */
     void *argument;
     void (*progress)(void *argument, const struct sweep_report *report); /* may be NULL */
+    /* An entry that could not be dealt with: of what, and why; may be NULL. */
+    void (*failed)(void *argument, struct view about, const struct hf_error *error);
 };
 
-/* One run over the client's namespace, the transactions and the partitions. One at a time in a
- * process: else it stops as BUSY, having done nothing. A failure of the store ends it with that
- * status; a failing entry does not. */
+/* One run over the client's namespace, the transactions and the partitions; *report is set to what
+ * it did. One at a time in a process: else it is OK, and has stopped as BUSY, having done nothing.
+ * A failure of the store ends it with that status, and the report says what was done before; a
+ * failing entry does not. A dry run leaves the cursor as it is. */
 enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
                          struct sweep_cursor *cursor, struct sweep_report *report,
                          struct hf_error *error);

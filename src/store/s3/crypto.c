@@ -15,7 +15,6 @@ struct functions {
     unsigned char *(*hmac)(const EVP_MD *type, const void *key, int key_size,
                            const unsigned char *data, size_t size, unsigned char *md,
                            unsigned int *md_size);
-    int (*encode)(unsigned char *to, const unsigned char *from, int size);
     EVP_MD_CTX *(*context_new)(void);
     void (*context_free)(EVP_MD_CTX *context);
     int (*begin)(EVP_MD_CTX *context, const EVP_MD *type, ENGINE *engine);
@@ -25,11 +24,9 @@ struct functions {
 
 /* In the order of struct functions. */
 static const char *const symbols[] = {
-    "EVP_sha256",       "EVP_md5",
-    "EVP_Digest",       "HMAC",
-    "EVP_EncodeBlock",  "EVP_MD_CTX_new",
-    "EVP_MD_CTX_free",  "EVP_DigestInit_ex",
-    "EVP_DigestUpdate", "EVP_DigestFinal_ex",
+    "EVP_sha256",         "EVP_md5",         "EVP_Digest",        "HMAC",
+    "EVP_MD_CTX_new",     "EVP_MD_CTX_free", "EVP_DigestInit_ex", "EVP_DigestUpdate",
+    "EVP_DigestFinal_ex",
 };
 static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each function");
 
@@ -78,11 +75,6 @@ bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE])
         return false;
     memcpy(ret_digest, digest, MD5_SIZE);
     return true;
-}
-
-void base64(struct view bytes, char *text)
-{
-    real()->encode((unsigned char *)text, data_of(bytes), (int)bytes.size);
 }
 
 /* ---- Piece by piece ------------------------------------------------------------------ */

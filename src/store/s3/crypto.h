@@ -21,9 +21,6 @@ bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA
 /* False where MD5 is not allowed. */
 bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE]);
 
-/* "YWJj" and a NUL: 4 bytes for each 3 and 1 more. */
-void base64(struct view bytes, char *text);
-
 /* SHA-256 of what comes piece by piece: NULL, or false, without memory. */
 struct sha256_stream;
 struct sha256_stream *sha256_begin(void);

@@ -1,5 +1,6 @@
 #include "store/s3/sign.h"
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/parse.h"
 
@@ -89,7 +90,7 @@ bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE])
     unsigned char digest[MD5_SIZE];
     if (!md5(body, digest))
         return false;
-    base64((struct view){ (const char *)digest, sizeof digest }, text);
+    base64_encode((struct view){ (const char *)digest, sizeof digest }, text);
     return true;
 }
 

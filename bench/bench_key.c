@@ -1,0 +1,687 @@
+/* bench_key.c: what keys, transactions and sweeping must show.
+ *
+ *   requests  what each operation asks of its store, warm: on mem and sqlite
+ *   speed     acquire, update and release of a key, and transfers between two keys, in a second: on
+ *             each local store, beside a table of SQLite by Python
+ *   sweep     1,000 leases that are over among 10^3 to 10^6 live keys: what a sweep asks of its
+ *             store, and how long it takes
+ *   p99       acquire of one key by a process while another sweeps */
+#include "base/check.h"
+#include "base/prng.h"
+#include "key_data.h"
+#include "place.h"
+#include "store/observe.h"
+#include "sweep/sweep.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SMALL 100
+#define LARGE ((size_t)8 * 1024) /* has a body of its own */
+
+/* ---- A client that is counted -------------------------------------------------------- */
+
+struct desk {
+    struct meter meter;
+    struct store *store;
+    struct hf_client *client;
+};
+
+/* A store of its own each time, except that mem: is one a desk anyway. */
+static void url_of(const char *kind, const char *name, char url[700])
+{
+    static unsigned number;
+    char folder[600];
+    if (strcmp(kind, "mem") == 0) {
+        snprintf(url, 700, "mem:");
+        return;
+    }
+    snprintf(folder, sizeof folder, "%s/%s-%s-%u", bench_folder(), name, kind, ++number);
+    if (mkdir(folder, 0777) != 0)
+        bench_die("%s: %s", folder, strerror(errno));
+    snprintf(url, 700, "%s:%s%s", kind, folder, strcmp(kind, "sqlite") == 0 ? "/db" : "");
+}
+
+static void desk_open(struct desk *desk, const char *url)
+{
+    struct store *store;
+    struct hf_error error;
+    meter_init(&desk->meter, env_real());
+    must(store_open(env_real(), view_of(url), &store, &error), &error, url);
+    must(store_observe(store, meter_observer(&desk->meter), &desk->store, &error), &error, url);
+    must(client_new(desk->store, NULL, &desk->client, &error), &error, url);
+}
+
+static void desk_close(struct desk *desk)
+{
+    hf_client_close(desk->client);
+    store_close(desk->store);
+    meter_release(&desk->meter);
+}
+
+static struct key_site desk_site(const struct desk *desk)
+{
+    return (struct key_site){ .client = desk->client, .store = desk->store };
+}
+
+/* What was asked since the last reset. Files count as what they are. */
+struct cost {
+    double gets, puts, deletes, batches, lists;
+};
+
+static struct cost desk_cost(struct desk *desk, double times)
+{
+    struct meter_counts kinds[CALL_KIND_COUNT];
+    meter_read(&desk->meter, kinds);
+    return (struct cost){
+        .gets = (double)(kinds[CALL_GET].calls + kinds[CALL_GET_FILE].calls) / times,
+        .puts = (double)(kinds[CALL_PUT].calls + kinds[CALL_PUT_FILE].calls) / times,
+        .deletes = (double)kinds[CALL_DELETE].calls / times,
+        .batches = (double)kinds[CALL_DELETE].batches / times,
+        .lists = (double)kinds[CALL_LIST].calls / times,
+    };
+}
+
+static double cost_of_all(const struct cost *cost)
+{
+    return cost->gets + cost->puts + cost->deletes + cost->lists;
+}
+
+/* ---- Operations ---------------------------------------------------------------------- */
+
+#define KEYS_MAX 10
+
+static char filling[LARGE];
+
+static void name_of(size_t number, char name[32])
+{
+    snprintf(name, 32, "account/%04zu", number);
+}
+
+/* Acquires, changes and gives back; the handle is kept. */
+static void change_key(struct hf_key *key, size_t size)
+{
+    struct hf_error error;
+    must(hf_key_acquire(key, 60000, NULL, &error), &error, "acquire");
+    must(hf_key_update(key, filling, size, NULL, NULL, &error), &error, "update");
+    must(hf_key_release(key, HF_COMMIT, &error), &error, "release");
+}
+
+/* A transaction that changes so many keys. */
+static void change_keys(struct hf_client *client, const size_t *numbers, size_t count,
+                        size_t size)
+{
+    char space[KEYS_MAX][32];
+    const char *names[KEYS_MAX];
+    struct hf_key *keys[KEYS_MAX];
+    struct hf_txn *txn;
+    struct hf_error error;
+    for (size_t i = 0; i < count; i++) {
+        name_of(numbers[i], space[i]);
+        names[i] = space[i];
+    }
+    must(hf_txn_begin(client, NULL, &txn, &error), &error, "begin");
+    must(hf_txn_acquire(txn, names, count, NULL, 60000, keys, &error), &error, "take");
+    for (size_t i = 0; i < count; i++)
+        must(hf_key_update(keys[i], filling, size, NULL, NULL, &error), &error, "update");
+    must(hf_txn_commit(txn, NULL, &error), &error, "commit");
+    hf_txn_free(txn);
+}
+
+/* ---- requests ------------------------------------------------------------------------ */
+
+#define TIMES 10
+
+static void print_head(void)
+{
+    printf("  %-8s %-44s %6s %6s %8s %10s\n", "store", "operation, warm", "gets", "puts",
+           "deletes", "in batches");
+}
+
+static void print_cost(struct bench *bench, const char *kind, const char *what,
+                       const struct cost *cost)
+{
+    if (!bench->json)
+        printf("  %-8s %-44s %6.1f %6.1f %8.1f %10.1f\n", kind, what, cost->gets, cost->puts,
+               cost->deletes, cost->batches);
+}
+
+/* What must hold, kept until the table is printed. */
+static struct {
+    char name[100];
+    double measured, most;
+} bars[64];
+static size_t bar_count;
+
+static void keep_bar(const char *name, double measured, double most)
+{
+    check(bar_count < sizeof bars / sizeof bars[0]);
+    snprintf(bars[bar_count].name, sizeof bars[bar_count].name, "%s", name);
+    bars[bar_count].measured = measured;
+    bars[bar_count++].most = most;
+}
+
+static void print_bars(struct bench *bench)
+{
+    for (size_t i = 0; i < bar_count; i++)
+        bench_bar(bench, bars[i].name, "", bars[i].measured, bars[i].most, /* at_most */ true);
+    bar_count = 0;
+}
+
+static void bar_of_cost(const char *kind, const char *what, const char *counted,
+                        double measured, double most)
+{
+    char name[100];
+    snprintf(name, sizeof name, "%s: %s: %s", kind, what, counted);
+    keep_bar(name, measured, most);
+}
+
+static void requests_of_key(struct bench *bench, struct desk *desk, const char *kind,
+                            size_t size, bool staged)
+{
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    struct hf_key *key;
+    struct hf_error error;
+    char what[60];
+    options.staged = staged;
+    must(hf_key_new(desk->client, "one", &options, &key, &error), &error, "new");
+    change_key(key, size);
+    change_key(key, size);
+    meter_reset(&desk->meter);
+    for (int i = 0; i < TIMES; i++)
+        change_key(key, size);
+    struct cost cost = desk_cost(desk, TIMES);
+    hf_key_free(key);
+    snprintf(what, sizeof what, "acquire, update %zu bytes%s, release", size,
+             staged ? ", staged" : "");
+    print_cost(bench, kind, what, &cost);
+    bar_of_cost(kind, what, "writes", cost.puts, size <= STATE_INLINE_MAX ? 3 : 4);
+}
+
+/* Somebody who has nothing to do with the key, and has not read it before or has. */
+static void requests_of_get(struct bench *bench, struct desk *desk, const char *kind,
+                            size_t size)
+{
+    struct hf_key *key;
+    struct hf_error error;
+    void *data;
+    size_t got;
+    char what[60];
+    must(hf_key_new(desk->client, "read", NULL, &key, &error), &error, "new");
+    change_key(key, size);
+    hf_key_free(key);
+    meter_reset(&desk->meter);
+    for (int i = 0; i < TIMES; i++) {
+        must(hf_key_get(desk->client, "read", LARGE, &data, &got, NULL, &error), &error, "get");
+        if (got != size)
+            bench_die("%zu bytes, not %zu", got, size);
+        hf_free(data);
+    }
+    struct cost cost = desk_cost(desk, TIMES);
+    snprintf(what, sizeof what, "get %zu bytes", size);
+    print_cost(bench, kind, what, &cost);
+    bar_of_cost(kind, what, "requests", cost_of_all(&cost), size <= STATE_INLINE_MAX ? 1 : 2);
+}
+
+static void requests_of_txn(struct bench *bench, struct desk *desk, const char *kind,
+                            size_t count, size_t size)
+{
+    static const size_t numbers[KEYS_MAX] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    char what[60];
+    change_keys(desk->client, numbers, count, size);
+    change_keys(desk->client, numbers, count, size);
+    meter_reset(&desk->meter);
+    for (int i = 0; i < TIMES; i++)
+        change_keys(desk->client, numbers, count, size);
+    struct cost cost = desk_cost(desk, TIMES);
+    snprintf(what, sizeof what, "a transaction over %zu keys, %zu bytes each", count, size);
+    print_cost(bench, kind, what, &cost);
+    bar_of_cost(kind, what, "gets, puts", cost.gets + cost.puts,
+                (size <= STATE_INLINE_MAX ? 3 : 4) * (double)count + 5);
+}
+
+static void bench_requests(struct bench *bench)
+{
+    static const char *const kinds[] = { "mem", "sqlite" };
+    static const size_t sizes[] = { SMALL, LARGE };
+    static const size_t counts[] = { 1, 2, 3, 5, KEYS_MAX };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct desk desk;
+        char url[700];
+        url_of(kinds[i], "requests", url);
+        desk_open(&desk, url);
+        if (!bench->json)
+            print_head();
+        for (size_t size = 0; size < 2; size++) {
+            requests_of_key(bench, &desk, kinds[i], sizes[size], /* staged */ false);
+            requests_of_get(bench, &desk, kinds[i], sizes[size]);
+            for (size_t count = 0; count < sizeof counts / sizeof counts[0]; count++)
+                requests_of_txn(bench, &desk, kinds[i], counts[count], sizes[size]);
+        }
+        desk_close(&desk);
+        print_bars(bench);
+    }
+}
+
+/* ---- speed --------------------------------------------------------------------------- */
+
+#define ACCOUNTS  64
+#define TASKS_MAX 8
+
+struct runner {
+    struct hf_client *client;
+    size_t number;
+    bool transfers;
+    atomic_bool *over;
+    atomic_ulong *done;
+    pthread_t id;
+};
+
+static void run_transfers(struct runner *runner)
+{
+    struct prng prng = prng_seeded(runner->number);
+    while (!atomic_load(runner->over)) {
+        size_t numbers[2] = { prng_below(&prng, ACCOUNTS), prng_below(&prng, ACCOUNTS - 1) };
+        numbers[1] += numbers[1] >= numbers[0];
+        change_keys(runner->client, numbers, 2, SMALL);
+        atomic_fetch_add(runner->done, 1);
+    }
+}
+
+static void run_updates(struct runner *runner)
+{
+    struct hf_key *key;
+    struct hf_error error;
+    char name[32];
+    name_of(runner->number, name);
+    must(hf_key_new(runner->client, name, NULL, &key, &error), &error, "new");
+    while (!atomic_load(runner->over)) {
+        change_key(key, SMALL);
+        atomic_fetch_add(runner->done, 1);
+    }
+    hf_key_free(key);
+}
+
+static void *run_one(void *argument)
+{
+    struct runner *runner = argument;
+    if (runner->transfers)
+        run_transfers(runner);
+    else
+        run_updates(runner);
+    return NULL;
+}
+
+/* A second's worth, by so many tasks that share a client. */
+static double rate_of(struct bench *bench, const char *kind, bool transfers, size_t tasks)
+{
+    struct runner runners[TASKS_MAX];
+    atomic_bool over = false;
+    atomic_ulong done = 0;
+    struct desk desk;
+    char url[700];
+    url_of(kind, "speed", url);
+    desk_open(&desk, url);
+    double begun = now_s();
+    for (size_t i = 0; i < tasks; i++) {
+        runners[i] = (struct runner){ .client = desk.client,
+                                      .number = i,
+                                      .transfers = transfers,
+                                      .over = &over,
+                                      .done = &done };
+        if (pthread_create(&runners[i].id, NULL, run_one, &runners[i]) != 0)
+            bench_die("no thread");
+    }
+    env_sleep(env_real(), SPAN_US((int64_t)(bench->seconds * 1e6)));
+    atomic_store(&over, true);
+    double rate = (double)atomic_load(&done) / (now_s() - begun);
+    for (size_t i = 0; i < tasks; i++)
+        pthread_join(runners[i].id, NULL);
+    desk_close(&desk);
+    return rate;
+}
+
+/* What one would write: see bench/peers/txn.py. */
+static void run_peer(struct bench *bench, struct series *transfers, struct series *updates)
+{
+    static unsigned number;
+    char command[1000], name[32];
+    double value;
+    snprintf(command, sizeof command, "exec python3 bench/peers/txn.py '%s/peer-%u.db' %d %g",
+             bench_folder(), ++number, ACCOUNTS, bench->seconds);
+    FILE *out = popen(command, "r");
+    check(out);
+    while (fscanf(out, "%31s %lf", name, &value) == 2)
+        series_add(strcmp(name, "transfer") == 0 ? transfers : updates, value);
+    if (pclose(out) != 0)
+        bench_die("failed: %s", command);
+}
+
+struct side {
+    const char *kind;
+    size_t tasks;
+    struct series transfers, updates;
+};
+
+/* For information: a transfer here is a dozen durable writes that any client may resume, there
+ * one commit of one file. */
+static void print_beside(const struct side *side, const char *what, const struct series *ours,
+                         const struct series *theirs)
+{
+    struct series ratios = { .count = 0 };
+    for (size_t i = 0; i < ours->count && i < theirs->count; i++)
+        series_add(&ratios, ours->values[i] / theirs->values[i]);
+    printf("  %s, %zu tasks, beside Python's sqlite3: %-32s %8.3g x  (%.3g to %.3g)\n",
+           side->kind, side->tasks, what, series_median(&ratios), series_least(&ratios),
+           series_most(&ratios));
+}
+
+static void bench_speed(struct bench *bench)
+{
+    struct side sides[] = { { .kind = "mem", .tasks = 1 },
+                            { .kind = "sqlite", .tasks = 1 },
+                            { .kind = "sqlite", .tasks = TASKS_MAX },
+                            { .kind = "dir", .tasks = 1 },
+                            { .kind = "dir", .tasks = TASKS_MAX } };
+    size_t count = sizeof sides / sizeof sides[0];
+    struct series transfers = { .count = 0 }, updates = { .count = 0 };
+    char name[100];
+    for (size_t round = 0; round < bench->rounds; round++) {
+        run_peer(bench, &transfers, &updates);
+        for (size_t i = 0; i < count; i++) {
+            series_add(&sides[i].updates,
+                       rate_of(bench, sides[i].kind, /* transfers */ false, sides[i].tasks));
+            series_add(&sides[i].transfers,
+                       rate_of(bench, sides[i].kind, /* transfers */ true, sides[i].tasks));
+        }
+    }
+    bench_figure(bench, "Python's sqlite3: one row changed", "/s", &updates);
+    bench_figure(bench, "Python's sqlite3: transfers between two rows", "/s", &transfers);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%s, %zu tasks: acquire, update, release", sides[i].kind,
+                 sides[i].tasks);
+        bench_figure(bench, name, "/s", &sides[i].updates);
+        snprintf(name, sizeof name, "%s, %zu tasks: transfers between two keys", sides[i].kind,
+                 sides[i].tasks);
+        bench_figure(bench, name, "/s", &sides[i].transfers);
+    }
+    for (size_t i = 0; i < count && !bench->json; i++) {
+        print_beside(&sides[i], "acquire, update, release", &sides[i].updates, &updates);
+        print_beside(&sides[i], "transfers", &sides[i].transfers, &transfers);
+    }
+}
+
+/* ---- sweep --------------------------------------------------------------------------- */
+
+#define EXPIRED  1000
+#define CONSTANT 40 /* requests of a sweep that finds nothing, and to spare */
+
+/* A run that no cap ends. */
+static struct sweep_report sweep_all(struct hf_client *client)
+{
+    struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
+    struct sweep_cursor cursor = { .raised_hour = 0 };
+    struct sweep_report report = { .runs = 0 };
+    struct hf_error error;
+    options.settings.op_delay = SPAN_US(0);
+    options.settings.ops_max = 100 * EXPIRED;
+    options.settings.runtime_max = SPAN_S(600);
+    must(sweep_run(client, &options, &cursor, &report, &error), &error, "sweep");
+    if (report.stop != SWEEP_STOP_DONE)
+        bench_die("the sweep stopped: %s", sweep_stop_text(report.stop));
+    return report;
+}
+
+struct swept {
+    struct series requests, ms;
+    struct cost cost;
+};
+
+/* The entry of a key with a state is done with; that of a lock without one, which is a stub now, is
+ * moved where stubs are purged. */
+static void check_swept(const struct sweep_report *report)
+{
+    if (report->leases_cleared != EXPIRED || report->failed > 0 ||
+        report->entries_deleted + report->entries_moved != EXPIRED)
+        bench_die("cleared %" PRIu64 " leases, deleted %" PRIu64 " entries, moved %" PRIu64
+                  ", failed at %" PRIu64,
+                  report->leases_cleared, report->entries_deleted, report->entries_moved,
+                  report->failed);
+}
+
+/* One row of the table: so many live keys, and each round as many that are over. */
+static struct swept sweep_among(struct bench *bench, const char *kind, size_t live)
+{
+    struct swept swept = { .requests = { .count = 0 } };
+    size_t rounds = bench->rounds < 3 ? bench->rounds : 3;
+    struct desk desk;
+    char url[700];
+    url_of(kind, "sweep", url);
+    desk_open(&desk, url);
+    struct key_moulds moulds = key_moulds_make(desk_site(&desk));
+    sweep_all(desk.client); /* the moulds themselves */
+    keys_cast(desk_site(&desk), &moulds.live, live);
+    for (size_t round = 0; round < rounds; round++) {
+        keys_cast(desk_site(&desk), &moulds.gone, EXPIRED / 2);
+        keys_cast(desk_site(&desk), &moulds.lock, EXPIRED / 2);
+        meter_reset(&desk.meter);
+        double begun = now_s();
+        struct sweep_report report = sweep_all(desk.client);
+        series_add(&swept.ms, 1000 * (now_s() - begun));
+        swept.cost = desk_cost(&desk, 1);
+        series_add(&swept.requests, cost_of_all(&swept.cost));
+        check_swept(&report);
+    }
+    key_moulds_release(&moulds);
+    desk_close(&desk);
+    return swept;
+}
+
+static void print_swept(struct bench *bench, const char *kind, size_t live,
+                        const struct swept *swept)
+{
+    char name[100];
+    double all = series_median(&swept->requests);
+    if (!bench->json)
+        printf(
+            "  %-8s %10zu %8d %10.0f %8.3f %7.0f %7.0f %8.0f %6.0f %8.0f ms (%.0f to %.0f)\n",
+            kind, live, EXPIRED, all, all / EXPIRED, swept->cost.gets, swept->cost.puts,
+            swept->cost.deletes, swept->cost.lists, series_median(&swept->ms),
+            series_least(&swept->ms), series_most(&swept->ms));
+    snprintf(name, sizeof name, "%s, %zu live: requests for %d that are over", kind, live,
+             EXPIRED);
+    keep_bar(name, series_most(&swept->requests), 5 * EXPIRED + CONSTANT);
+}
+
+static void bench_sweep(struct bench *bench)
+{
+    static const struct {
+        const char *kind;
+        size_t live;
+    } rows[] = { { "mem", 1000 },    { "mem", 10000 },   { "mem", 100000 },
+                 { "mem", 1000000 }, { "sqlite", 1000 }, { "sqlite", 100000 } };
+    double first = 0;
+    char name[100];
+    if (!bench->json)
+        printf("  %-8s %10s %8s %10s %8s %7s %7s %8s %6s %11s\n", "store", "live", "over",
+               "requests", "each", "gets", "puts", "deletes", "lists", "took");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct swept swept = sweep_among(bench, rows[i].kind, rows[i].live);
+        print_swept(bench, rows[i].kind, rows[i].live, &swept);
+        double requests = series_median(&swept.requests);
+        if (rows[i].live == 1000)
+            first = requests;
+        snprintf(name, sizeof name, "%s, %zu live: requests more than among 1,000",
+                 rows[i].kind, rows[i].live);
+        keep_bar(name, requests - first, 0);
+        fflush(stdout);
+    }
+    print_bars(bench);
+}
+
+/* ---- p99 ----------------------------------------------------------------------------- */
+
+#define P99_LIVE    10000
+#define P99_EXPIRED 20000 /* more than are swept meanwhile */
+#define SAMPLES_MAX 400000
+
+/* What two processes share. */
+struct scene {
+    atomic_bool ready, over;
+    atomic_ulong ops;  /* entries swept */
+    atomic_bool ended; /* the sweep came to its end before we did */
+};
+
+static bool go_on(void *argument)
+{
+    return !atomic_load(&((struct scene *)argument)->over);
+}
+
+/* A process that sweeps until told to stop. */
+static pid_t start_sweeper(struct scene *scene, const char *url, struct span op_delay)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    check(pid >= 0);
+    if (pid > 0)
+        return pid;
+    struct sweep_options options = {
+        .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL, .go_on = go_on, .argument = scene
+    };
+    struct sweep_cursor cursor = { .raised_hour = 0 };
+    struct sweep_report report = { .runs = 0 };
+    struct hf_error error;
+    struct desk desk;
+    desk_open(&desk, url);
+    options.settings.op_delay = op_delay;
+    options.settings.ops_max = 100 * EXPIRED;
+    atomic_store(&scene->ready, true);
+    must(sweep_run(desk.client, &options, &cursor, &report, &error), &error, "sweep");
+    atomic_store(&scene->ops, report.ops);
+    atomic_store(&scene->ended, !atomic_load(&scene->over));
+    desk_close(&desk);
+    _exit(0);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Takes and gives back one key for the time of a round: the 99th percentile of taking, in us. */
+static double p99_of(struct bench *bench, struct hf_client *client)
+{
+    static double samples[SAMPLES_MAX];
+    struct hf_key *key;
+    struct hf_error error;
+    size_t count = 0;
+    must(hf_key_new(client, "hot", NULL, &key, &error), &error, "new");
+    double begun = now_s(), asked = begun;
+    while (asked - begun < bench->seconds && count < SAMPLES_MAX) {
+        must(hf_key_acquire(key, 60000, NULL, &error), &error, "acquire");
+        samples[count++] = 1e6 * (now_s() - asked);
+        must(hf_key_release(key, HF_COMMIT, &error), &error, "release");
+        asked = now_s();
+    }
+    hf_key_free(key);
+    qsort(samples, count, sizeof samples[0], compare_doubles);
+    return samples[count * 99 / 100];
+}
+
+/* The same while another process sweeps; how many entries it looked at. */
+static double p99_beside(struct bench *bench, struct desk *desk, const char *url,
+                         struct span op_delay, double *ret_ops)
+{
+    struct scene *scene =
+        mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    check(scene != MAP_FAILED);
+    pid_t pid = start_sweeper(scene, url, op_delay);
+    while (!atomic_load(&scene->ready))
+        env_sleep(env_real(), SPAN_MS(1));
+    double p99 = p99_of(bench, desk->client);
+    atomic_store(&scene->over, true);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        bench_die("the sweeper failed");
+    *ret_ops = (double)atomic_load(&scene->ops);
+    if (*ret_ops < 1 || atomic_load(&scene->ended))
+        bench_die("the sweep looked at %.0f entries%s", *ret_ops,
+                  atomic_load(&scene->ended) ? " and came to its end too soon" : "");
+    munmap(scene, sizeof *scene);
+    return p99;
+}
+
+struct p99 {
+    struct series us, ratios, ops;
+};
+
+static void print_p99(struct bench *bench, const char *kind, const char *what,
+                      const struct p99 *p99)
+{
+    char name[100];
+    snprintf(name, sizeof name, "%s: acquire, p99, %s", kind, what);
+    bench_figure(bench, name, "us", &p99->us);
+    if (p99->ratios.count > 0 && !bench->json)
+        printf("  %-52s %12.3g x       (%.3g to %.3g), %.0f entries swept a round\n", "",
+               series_median(&p99->ratios), series_least(&p99->ratios),
+               series_most(&p99->ratios), series_median(&p99->ops));
+}
+
+/* Before and after, and in between beside a sweep; so a drift of the machine is on both sides. */
+static void p99_on(struct bench *bench, const char *kind)
+{
+    struct p99 alone = { .us = { .count = 0 } }, gentle = alone, greedy = alone;
+    struct desk desk;
+    char url[700], name[100];
+    double ops;
+    url_of(kind, "p99", url);
+    desk_open(&desk, url);
+    struct key_moulds moulds = key_moulds_make(desk_site(&desk));
+    keys_cast(desk_site(&desk), &moulds.live, P99_LIVE);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        double before = p99_of(bench, desk.client);
+        keys_cast(desk_site(&desk), &moulds.gone, P99_EXPIRED);
+        series_add(&gentle.us, p99_beside(bench, &desk, url, SWEEP_SETTINGS.op_delay, &ops));
+        series_add(&gentle.ops, ops);
+        double without = (before + p99_of(bench, desk.client)) / 2;
+        series_add(&alone.us, without);
+        series_add(&gentle.ratios, gentle.us.values[round] / without);
+        series_add(&greedy.us, p99_beside(bench, &desk, url, SPAN_US(0), &ops));
+        series_add(&greedy.ops, ops);
+        series_add(&greedy.ratios, greedy.us.values[round] / without);
+    }
+    print_p99(bench, kind, "alone", &alone);
+    print_p99(bench, kind, "beside a sweep", &gentle);
+    print_p99(bench, kind, "beside one without pause", &greedy);
+    snprintf(name, sizeof name, "%s: p99 beside a sweep", kind);
+    bench_bar(bench, name, "x", series_median(&gentle.ratios), 1.5, /* at_most */ true);
+    key_moulds_release(&moulds);
+    desk_close(&desk);
+}
+
+static void bench_p99(struct bench *bench)
+{
+    p99_on(bench, "sqlite");
+}
+
+static const struct bench_part parts[] = {
+    { "requests", bench_requests }, { "speed", bench_speed }, { "sweep", bench_sweep },
+    { "p99", bench_p99 },           { NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+    struct bench bench = { .rounds = 5, .seconds = 2 };
+    memset(filling, '.', sizeof filling);
+    return bench_main(&bench, parts, argc, argv);
+}

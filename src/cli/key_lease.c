@@ -1,0 +1,352 @@
+/* key_lease.c: `key acquire`, `key keepalive` and `key release`: the lease of a key, which outlives
+ * the command and is passed on as text. */
+#include "base/layout.h"
+#include "base/parse.h"
+#include "cli/connect.h"
+#include "cli/json_add.h"
+#include "cli/key.h"
+
+#include <stdlib.h>
+
+/* ---- Transactions that are named ----------------------------------------------------- */
+
+enum hf_status txn_id_check(struct cli *cli, const char *id)
+{
+    if (txn_id_valid(view_of(id)))
+        return HF_OK;
+    return error_set(
+        &cli->error, HF_INVALID,
+        "'%.60s' is no transaction: they are %d hexadecimal digits, as 'txn begin' "
+        "prints them",
+        id, HF_TXN_ID_SIZE);
+}
+
+enum hf_status key_desk_join(struct key_desk *desk)
+{
+    struct cli *cli = desk->cli;
+    struct hf_txn_options options = HF_TXN_OPTIONS;
+    options.id = option_text(cli, "txn");
+    if (!options.id)
+        return HF_OK;
+    enum hf_status status = txn_id_check(cli, options.id);
+    return status == HF_OK ? hf_txn_begin(desk->client, &options, &desk->txn, &cli->error)
+                           : status;
+}
+
+/* ---- Who is in the way --------------------------------------------------------------- */
+
+static enum hf_status find_holder(void *argument, const struct sight *sight,
+                                  struct hf_error *error)
+{
+    struct buffer *text = argument;
+    const struct lease_table *table = sight->table;
+    (void)error;
+    for (size_t i = 0; table && i < table->lease_count && text->size == 0; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE)
+            append_holder(text, sight, table->leases[i]);
+    return HF_OK;
+}
+
+/* Says who holds the key in the place of an error that only says that somebody does. False when
+ * nobody does. */
+static bool explain_waiting(struct key_desk *desk)
+{
+    struct cli *cli = desk->cli;
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    struct look look;
+    struct hf_error ignored;
+    look_init(&look, desk->client);
+    if (key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &ignored) ==
+        HF_OK)
+        look_at(&look, view_of(key), find_holder, &text, &ignored);
+    look_release(&look);
+    if (text.size > 0)
+        error_set(&cli->error, cli->error.status, "%.*s",
+                  VIEW_ARGS(view_first(buffer_view(&text), HF_WHY_MAX - 80)));
+    bool found = text.size > 0;
+    buffer_release(&text);
+    return found;
+}
+
+/* ---- Taking -------------------------------------------------------------------------- */
+
+struct taking {
+    struct key_desk *desk;
+    const struct hf_key_options *options;
+    struct place *place; /* where it waits */
+};
+
+/* A key of a transaction is the transaction's, which frees it. */
+static enum hf_status take(void *argument, int64_t wait_ms, struct hf_error *error)
+{
+    struct taking *taking = argument;
+    struct key_desk *desk = taking->desk;
+    if (!desk->txn)
+        return hf_key_acquire(desk->key, wait_ms, &desk->info, error);
+    enum hf_status status =
+        hf_txn_acquire(desk->txn, &desk->name, 1, taking->options, wait_ms, &desk->key, error);
+    if (status == HF_OK) {
+        const struct key_state *state = &desk->key->enlist.state;
+        key_info_fill(state, &state->now, HF_KEY_NONE, &desk->info);
+    }
+    return status;
+}
+
+static void cancel(void *argument)
+{
+    struct taking *taking = argument;
+    room_cancel_all(taking->place);
+}
+
+/* The time may be up because of the store, which says so itself: then nobody is waited for. */
+static enum hf_status take_in_line(struct key_desk *desk, const struct hf_key_options *options)
+{
+    struct cli *cli = desk->cli;
+    struct taking taking = { .desk = desk, .options = options };
+    char key[KEY_BYTES_MAX + 1];
+    enum hf_status status =
+        key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &cli->error);
+    if (status == HF_OK)
+        status = place_take(desk->client, view_of(key), &taking.place, &cli->error);
+    if (status != HF_OK)
+        return status;
+    status = wait_in_line(cli, &(struct wait_call){ take, cancel, &taking });
+    place_drop(taking.place);
+    bool waited = (status == HF_HELD || status == HF_TIMEOUT) && explain_waiting(desk);
+    if (status == HF_OK || (status == HF_TIMEOUT && !waited))
+        return status;
+    return key_refused(cli, desk->info.outcome);
+}
+
+enum hf_status key_desk_take(struct key_desk *desk, const char *name,
+                             const struct hf_key_options *options)
+{
+    struct cli *cli = desk->cli;
+    desk->name = name;
+    enum hf_status status = HF_OK;
+    if (!desk->txn)
+        status = hf_key_new(desk->client, name, options, &desk->key, &cli->error);
+    return status == HF_OK ? take_in_line(desk, options) : status;
+}
+
+bool key_of_document(struct view ns, struct view document, char ret_name[NAME_BYTES_MAX + 1])
+{
+    struct view end = VIEW(".json");
+    if (!view_starts_with(document, ns))
+        return false;
+    struct view name = view_from(document, ns.size);
+    if (!view_starts_with(name, VIEW(LAYOUT_META_FOLDER)) || !view_ends_with(name, end))
+        return false;
+    name = view_from(name, strlen(LAYOUT_META_FOLDER));
+    name = view_first(name, name.size - end.size);
+    if (name_check(name, NULL) != HF_OK)
+        return false;
+    memcpy(ret_name, name.data, name.size);
+    ret_name[name.size] = '\0';
+    return true;
+}
+
+/* ---- Adopting ------------------------------------------------------------------------ */
+
+static const char *lease_option(struct cli *cli)
+{
+    const char *lease = option_text(cli, "lease");
+    return lease ? lease : getenv("HOLDFAST_LEASE");
+}
+
+/* A lease is of one key; to name both is a chance to be told of a mistake. */
+static enum hf_status check_name(struct key_desk *desk, const char *lease, const char *name)
+{
+    struct cli *cli = desk->cli;
+    char key[KEY_BYTES_MAX + 1];
+    const char *ns = desk->client->space.ns, *given = option_text(cli, "ns");
+    enum hf_status status =
+        key_document(view_of(given ? given : ns), view_of(name), key, &cli->error);
+    if (status != HF_OK)
+        return status;
+    struct view table = view_of(lease);
+    view_cut(&table, ':');
+    view_cut(&table, ':');
+    if (view_equal(table, view_of(key)))
+        return HF_OK;
+    return error_set(&cli->error, HF_MISMATCH, "the lease is that of %.*s, not of %.100s",
+                     VIEW_ARGS(view_first(table, 100)), key);
+}
+
+/* A lease that is over, and whether somebody was granted the key since. Who only keeps it alive or
+ * gives it back has LOST it; a change is refused as the library would. */
+static enum hf_status adopt_lost(struct key_desk *desk, const char *lease, bool changes)
+{
+    struct cli *cli = desk->cli;
+    struct key_description description;
+    struct hf_error ignored;
+    struct view rest = view_of(lease), table = rest;
+    uint64_t token = 0;
+    view_cut(&table, ':');
+    view_cut(&table, ':');
+    parse_u64(view_cut(&rest, ':'), INT64_MAX, &token, &ignored);
+    char name[NAME_BYTES_MAX + 1];
+    enum hf_key_outcome outcome = HF_KEY_LEASE_EXPIRED;
+    if (key_of_document(view_of(desk->client->space.ns), table, name) &&
+        key_describe(desk->client, name, &description, &ignored) == HF_OK && description.held &&
+        description.token > token)
+        outcome = HF_KEY_FENCING_MISMATCH;
+    if (changes)
+        error_set(&cli->error, outcome_status(outcome), "%s", outcome_sentence(outcome));
+    return key_refused(cli, outcome);
+}
+
+enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
+                              const struct hf_key_options *options)
+{
+    struct cli *cli = desk->cli;
+    struct hf_client_options client_options = HF_CLIENT_OPTIONS;
+    const char *lease = lease_option(cli);
+    if (!lease || !lease[0]) {
+        error_set(&cli->error, HF_DENIED, "it takes the lease of the key%s",
+                  name ? " (or --take, for this one change)" : "");
+        return key_refused(cli, HF_KEY_LEASE_REQUIRED);
+    }
+    enum hf_status status = lease_namespace(cli, lease, &client_options.ns);
+    if (status == HF_OK)
+        status = cli_connect(cli, client_options, &desk->client);
+    if (status == HF_OK && name)
+        status = check_name(desk, lease, name);
+    if (status == HF_OK && name) /* only those who change something have --txn */
+        status = key_desk_join(desk);
+    if (status != HF_OK)
+        return status;
+    desk->adopted = true;
+    status = key_adopt_for(desk->client, lease, options, desk->txn, &desk->key, &cli->error);
+    if (status == HF_OK)
+        desk->name = desk->key->name;
+    return status == HF_LOST ? adopt_lost(desk, lease, /* changes */ name != NULL) : status;
+}
+
+void key_desk_close(struct key_desk *desk)
+{
+    if (desk->adopted)
+        hf_key_detach(desk->key);
+    else if (!desk->txn)
+        hf_key_free(desk->key);
+    hf_txn_free(desk->txn);
+    hf_client_close(desk->client);
+}
+
+/* ---- acquire ------------------------------------------------------------------------- */
+
+static void add_lease(json_t **object, struct hf_key *key, const char *text)
+{
+    struct hf_lock *lock = hf_key_lock(key);
+    json_add(object, "lease", json_string(text));
+    json_add_count(object, "token", hf_lock_token(lock));
+    json_add_count(object, "ttl_ms", (uint64_t)(lock->ttl.us / 1000));
+    json_add_count(object, "expires_in_ms", (uint64_t)hf_lock_remaining_ms(lock));
+}
+
+static enum hf_status hand_over(struct key_desk *desk)
+{
+    struct cli *cli = desk->cli;
+    char text[HF_LEASE_TEXT_MAX];
+    enum hf_status status = hf_lock_text(hf_key_lock(desk->key), text, &cli->error);
+    if (status != HF_OK)
+        return status;
+    if (cli->json) {
+        json_t *object = key_info_as_json(desk->name, &desk->info);
+        add_lease(&object, desk->key, text);
+        output_json(&cli->out, object);
+    } else {
+        output_print(&cli->out, "%s\n", text);
+    }
+    return output_flush(&cli->out, &cli->error);
+}
+
+/* When the lease could not be told, it is given back with the handle: nobody else will. */
+enum hf_status run_key_acquire(struct cli *cli)
+{
+    struct key_desk desk = { .cli = cli };
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    char user[USER_TEXT_MAX];
+    const char *holder = option_text(cli, "holder");
+    enum hf_status status = lock_options(cli, /* has_modes */ false, &options.lock);
+    options.lock.no_renewal = true;
+    if (status == HF_OK)
+        status = lock_connect(cli, holder ? holder : user_text(user), &desk.client);
+    if (status == HF_OK)
+        status = key_desk_join(&desk);
+    if (status == HF_OK)
+        status = key_desk_take(&desk, cli->arguments[0], &options);
+    if (status == HF_OK) {
+        status = hand_over(&desk);
+        desk.adopted = status == HF_OK && !desk.txn; /* it is somebody else's from now on */
+    }
+    key_desk_close(&desk);
+    return status;
+}
+
+/* ---- keepalive ----------------------------------------------------------------------- */
+
+enum hf_status run_key_keepalive(struct cli *cli)
+{
+    struct key_desk desk = { .cli = cli };
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    options.lock.no_renewal = true;
+    enum hf_status status = key_desk_adopt(&desk, /* name */ NULL, &options);
+    if (status == HF_OK && cli->json) {
+        char text[HF_LEASE_TEXT_MAX];
+        status = hf_lock_text(hf_key_lock(desk.key), text, &cli->error);
+        json_t *object = json_object();
+        json_add(&object, "key", json_string(desk.name));
+        add_lease(&object, desk.key, text);
+        output_json(&cli->out, object);
+    } else if (status == HF_OK && !cli->quiet) {
+        char span[SPAN_TEXT_MAX];
+        output_print(&cli->out, "renewed for %s\n",
+                     brief_text(hf_key_lock(desk.key)->ttl, span));
+    }
+    key_desk_close(&desk);
+    return status;
+}
+
+/* ---- release ------------------------------------------------------------------------- */
+
+/* Of a key that was taken for a transaction the release decides all of that. */
+static enum hf_status release(struct key_desk *desk, enum hf_decision decision, bool *ret_txn)
+{
+    struct cli *cli = desk->cli;
+    struct key_description description;
+    enum hf_status status = key_describe(desk->client, desk->name, &description, &cli->error);
+    bool ours = status == HF_OK && description.token == hf_lock_token(hf_key_lock(desk->key));
+    *ret_txn = ours && description.info.txn[0] != '\0';
+    if (!*ret_txn)
+        return hf_key_release(desk->key, decision, &cli->error);
+    status = txn_settle(cli, desk->client, description.info.txn, decision);
+    if (status == HF_OK || status == HF_MISMATCH) /* the record may not name this key */
+        hf_key_release(desk->key, HF_ROLLBACK, /* error */ NULL);
+    return status;
+}
+
+enum hf_status run_key_release(struct cli *cli)
+{
+    struct key_desk desk = { .cli = cli };
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    enum hf_decision decision = cli_given(cli, "rollback") ? HF_ROLLBACK : HF_COMMIT;
+    bool of_txn = false;
+    options.lock.no_renewal = true;
+    enum hf_status status = key_desk_adopt(&desk, /* name */ NULL, &options);
+    if (status == HF_OK) {
+        uint64_t token = hf_lock_token(hf_key_lock(desk.key));
+        status = release(&desk, decision, &of_txn);
+        if (status == HF_OK && cli->json)
+            output_json(&cli->out,
+                        json_pack("{s:s, s:b, s:I, s:s, s:b}", "key", desk.name, "released", 1,
+                                  "token", (json_int_t)token, "decision",
+                                  decision == HF_COMMIT ? "commit" : "rollback", "transaction",
+                                  of_txn));
+        else if (status != HF_OK && !of_txn)
+            key_refused(cli, HF_KEY_NONE);
+    }
+    key_desk_close(&desk);
+    return status;
+}

@@ -1,0 +1,473 @@
+/* sweep.c: `sweep` and `sweep status`: what nobody touches any more is cleared away, now or
+ * whenever there is nothing else to do. */
+#include "sweep/sweep.h"
+
+#include "cli/interrupt.h"
+#include "cli/json_add.h"
+#include "cli/lock.h"
+#include "cli/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static enum hf_status run_sweep(struct cli *cli);
+static enum hf_status run_sweep_status(struct cli *cli);
+
+#define SWEEP_NS_OPTION                                                          \
+    {                                                                            \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME",                      \
+        .summary = "the namespace whose leases these are; 'default' if left out" \
+    }
+
+const struct command sweep_commands[] = {
+    {
+        .path = "sweep",
+        .summary = "clear away what is over and what nobody touches any more",
+        .options = { { .name = "once",
+                       .choice = 1,
+                       .summary = "one run now, of what the indexes say has expired" },
+                     { .name = "full",
+                       .choice = 1,
+                       .summary = "one run now, over everything, whatever the indexes say" },
+                     { .name = "dry-run",
+                       .summary = "tell what a run would do, and change nothing" },
+                     { .name = "idle-grace",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "wait so long before each run; 5m if left out" },
+                     { .name = "op-delay",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary = "wait so long between two entries; 100ms if left out, and "
+                                  "not at all "
+                                  "with --once or --full" },
+                     { .name = "max-ops",
+                       .type = OPTION_COUNT,
+                       .value = "N",
+                       .summary =
+                           "look at so many entries in a run; 1000 if left out, and a million "
+                           "with --once or --full" },
+                     { .name = "max-runtime",
+                       .type = OPTION_SPAN,
+                       .value = "SPAN",
+                       .summary =
+                           "end a run after so long; 30s if left out, and 1h with --once or "
+                           "--full" },
+                     SWEEP_NS_OPTION },
+        .details = { "Every operation clears away what it touches, so nothing depends on this: "
+                     "leases of holders that died, transactions that nobody decided, records "
+                     "of those decided long ago, tables that nobody uses, and what compaction "
+                     "has left. Nothing is cleared without the proof that any other "
+                     "operation would need, and it may run beside everything else, as often as "
+                     "you like.",
+                     "Without --once, --full or --dry-run it goes on until Ctrl-C, a gentle "
+                     "run "
+                     "after each --idle-grace, and tells of each: one such process beside a "
+                     "store is plenty, and none is needed. Other commands, 'run' too, never "
+                     "sweep by themselves.",
+                     "What a run costs grows with what has expired, not with what exists. The "
+                     "index knows of leases that a process has kept alive for more than half "
+                     "of their ttl, from the hour after their end on.",
+                     "--full lists the tables of the namespace, the larger states of keys, all "
+                     "records of transactions and fenced objects: for what the index does "
+                     "not know, as brief leases, and bodies that a crash left.",
+                     "A run that is stopped at a cap goes on there the next time. 'holdfast "
+                     "sweep status' tells what there is to do, and what was done." },
+        .json = "JSON lines, one a run, with what was cleared and why it stopped",
+        .examples = { { "holdfast sweep --once", "now, what has expired" },
+                      { "holdfast sweep --full --dry-run", "what a full one would do" } },
+        .run = run_sweep,
+    },
+    {
+        .path = "sweep status",
+        .summary = "show what there is to sweep, and what was swept",
+        .options = { SWEEP_NS_OPTION },
+        .details = { "Counts what the indexes have of hours that are over, up to a bound, and "
+                     "tells of the last run of anybody and of all of them together." },
+        .json = "one JSON object with due, last and total",
+        .examples = { { "holdfast sweep status", "for people" },
+                      { "holdfast sweep status --json", "for a program" } },
+        .run = run_sweep_status,
+    },
+    { .path = NULL },
+};
+
+/* ---- What came of it ----------------------------------------------------------------- */
+
+/* One row a number of a report: its name in JSON, and how one and many are told to people. */
+struct figure {
+    const char *name;
+    const char *one, *many, *fate;
+    size_t offset;
+};
+
+#define FIGURE(name, one, many, fate)                               \
+    {                                                               \
+#name, one, many, fate, offsetof(struct sweep_report, name) \
+    }
+static const struct figure figures[] = {
+    FIGURE(leases_cleared, "lease", "leases", "cleared"),
+    FIGURE(stages_settled, "stage", "stages", "settled"),
+    FIGURE(rolled_back, "transaction", "transactions", "rolled back"),
+    FIGURE(markers_deleted, "record", "records", "purged"),
+    FIGURE(entries_deleted, "index entry", "index entries", "deleted"),
+    FIGURE(entries_moved, "index entry", "index entries", "moved to a later hour"),
+    FIGURE(tables_purged, "table", "tables", "purged"),
+    FIGURE(states_deleted, "state", "states", "deleted"),
+    FIGURE(bodies_deleted, "fenced body", "fenced bodies", "deleted"),
+    FIGURE(outputs_condemned, "output", "outputs", "condemned"),
+    FIGURE(chunks_deleted, "chunk", "chunks", "deleted"),
+    FIGURE(names_dropped, "name", "names", "dropped"),
+    FIGURE(failed, "entry", "entries", "that failed, left for a later run"),
+};
+
+static uint64_t figure_of(const struct sweep_report *report, const struct figure *figure)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)report + figure->offset, sizeof value);
+    return value;
+}
+
+static json_t *report_as_json(const struct sweep_report *report)
+{
+    json_t *object = json_object();
+    json_add_count(&object, "runs", report->runs);
+    json_add_count(&object, "ops", report->ops);
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        json_add_count(&object, figures[i].name, figure_of(report, &figures[i]));
+    json_add_count(&object, "stopped_by_activity", report->stopped_by_activity);
+    json_add_count(&object, "duration_ms", (uint64_t)(report->duration.us / 1000));
+    json_add(&object, "stop", json_string(sweep_stop_word(report->stop)));
+    return object;
+}
+
+static void append_span(struct buffer *to, struct span span)
+{
+    char text[SPAN_TEXT_MAX];
+    if (span.us < 1000)
+        buffer_append(to, VIEW("less than 1ms"));
+    else
+        buffer_append(to, view_of(brief_text(span, text)));
+}
+
+/* "12 entries in 40ms: 3 leases cleared, 12 index entries deleted" */
+static void append_report(struct buffer *to, const struct sweep_report *report)
+{
+    size_t told = 0;
+    buffer_print(to, "%" PRIu64 " %s in ", report->ops, report->ops == 1 ? "entry" : "entries");
+    append_span(to, report->duration);
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        const struct figure *figure = &figures[i];
+        uint64_t value = figure_of(report, figure);
+        if (value > 0)
+            buffer_print(to, "%s%" PRIu64 " %s %s", told++ == 0 ? ": " : ", ", value,
+                         value == 1 ? figure->one : figure->many, figure->fate);
+    }
+    if (told == 0)
+        buffer_append(to, VIEW(": nothing to clear"));
+}
+
+/* Why it stopped is told when that was not the end of the work. */
+static void print_report(struct output *out, const char *label,
+                         const struct sweep_report *report)
+{
+    struct buffer text = BUFFER_INIT(2048);
+    append_report(&text, report);
+    output_print(out, "%s%.*s", label, VIEW_ARGS(buffer_view(&text)));
+    if (report->stop != SWEEP_STOP_DONE)
+        output_print(out, "; stopped: %s", sweep_stop_text(report->stop));
+    output_text(out, "\n");
+    buffer_release(&text);
+}
+
+/* ---- sweep --------------------------------------------------------------------------- */
+
+struct sweeping {
+    struct cli *cli;
+    struct hf_client *client;
+    struct sweep_options options;
+    struct sweep_memory memory;
+    struct gauge gauge;
+    size_t told;          /* entries that somebody must see to */
+    struct hf_error last; /* of those */
+};
+
+/* Damage of one cause may be everywhere: the first few are enough to begin with. */
+#define TOLD_MAX 10
+
+static enum hf_status take_options(struct sweeping *sweeping)
+{
+    struct cli *cli = sweeping->cli;
+    struct sweep_settings *settings = &sweeping->options.settings;
+    const struct option_value *grace = cli_option(cli, "idle-grace");
+    const struct option_value *delay = cli_option(cli, "op-delay");
+    const struct option_value *ops = cli_option(cli, "max-ops");
+    const struct option_value *runtime = cli_option(cli, "max-runtime");
+    bool dry_run = cli_given(cli, "dry-run"), full = cli_given(cli, "full");
+    bool now = dry_run || full || cli_given(cli, "once");
+    if (now && grace)
+        return error_set(&cli->error, HF_INVALID,
+                         "--idle-grace is for a sweep that waits: leave out --once, --full and "
+                         "--dry-run");
+    *settings = SWEEP_SETTINGS;
+    if (now) {
+        settings->op_delay = SPAN_US(0);
+        settings->ops_max = 1000000;
+        settings->runtime_max = SPAN_S(3600);
+    }
+    if (grace)
+        settings->idle_grace = grace->span;
+    if (delay)
+        settings->op_delay = delay->span;
+    if (ops)
+        settings->ops_max = ops->number;
+    if (runtime)
+        settings->runtime_max = runtime->span;
+    sweeping->options.mode = now ? SWEEP_MANUAL : SWEEP_IDLE;
+    sweeping->options.full = full;
+    sweeping->options.dry_run = dry_run;
+    return sweep_settings_check(settings, &cli->error);
+}
+
+static bool go_on(void *argument)
+{
+    (void)argument;
+    return !interrupted();
+}
+
+static void show_progress(void *argument, const struct sweep_report *report)
+{
+    struct sweeping *sweeping = argument;
+    char words[80];
+    if (!gauge_is_due(&sweeping->gauge))
+        return;
+    snprintf(words, sizeof words, "sweep  %" PRIu64 " entries  %" PRIu64 " leases cleared",
+             report->ops, report->leases_cleared);
+    gauge_say(&sweeping->gauge, view_of(words));
+}
+
+/* What failed for a moment is done by a later run; damage, and what is not ours, stays until
+ * somebody sees to it. */
+static void tell_failure(void *argument, struct view about, const struct hf_error *error)
+{
+    struct sweeping *sweeping = argument;
+    enum hf_status status = error->status;
+    if (status != HF_CORRUPT && status != HF_UNSUPPORTED && status != HF_INVALID &&
+        status != HF_MISMATCH)
+        return;
+    gauge_clear(&sweeping->gauge);
+    if (sweeping->told++ < TOLD_MAX)
+        cli_report(sweeping->cli, about, error);
+    sweeping->last = *error;
+}
+
+static void tell(struct sweeping *sweeping, const struct sweep_report *report)
+{
+    struct cli *cli = sweeping->cli;
+    if (cli->json) {
+        json_t *object = report_as_json(report);
+        json_add_bool(&object, "dry_run", sweeping->options.dry_run);
+        json_add_bool(&object, "full", sweeping->options.full);
+        output_json(&cli->out, object);
+    } else if (!cli->quiet) {
+        print_report(&cli->out, sweeping->options.dry_run ? "would look at " : "looked at ",
+                     report);
+    }
+}
+
+/* What it remembers is for people and saves a later run some listing: to fail at that is no reason
+ * to fail. Others may have swept meanwhile, too. */
+static void remember(struct sweeping *sweeping, const struct sweep_report *report)
+{
+    struct sweep_memory memory;
+    struct hf_error ignored;
+    if (sweep_recall(sweeping->client, &memory, &ignored) != HF_OK)
+        return;
+    if (sweeping->options.mode == SWEEP_MANUAL) /* the idle sweeper has a cursor of its own */
+        memory.cursor = sweeping->memory.cursor;
+    memory.last = *report;
+    sweep_report_add(&memory.total, report);
+    memory.at = env_wall(sweeping->cli->env);
+    sweep_remember(sweeping->client, &memory, &ignored);
+}
+
+static enum hf_status sweep_now(struct sweeping *sweeping)
+{
+    struct cli *cli = sweeping->cli;
+    struct sweep_report report = { 0 };
+    sweeping->options.go_on = go_on;
+    sweeping->options.progress = show_progress;
+    sweeping->options.failed = tell_failure;
+    sweeping->options.argument = sweeping;
+    gauge_start(&sweeping->gauge, cli, VIEW("sweep"));
+    enum hf_status status = sweep_run(sweeping->client, &sweeping->options,
+                                      &sweeping->memory.cursor, &report, &cli->error);
+    gauge_clear(&sweeping->gauge);
+    tell(sweeping, &report);
+    if (!sweeping->options.dry_run)
+        remember(sweeping, &report);
+    if (status == HF_OK)
+        status = interrupt_check(&cli->error);
+    if (status == HF_OK && sweeping->told > 0) {
+        cli->reported = true;
+        cli->error = sweeping->last;
+        status = cli->error.status;
+    }
+    return status;
+}
+
+/* ---- The idle sweeper, in the foreground --------------------------------------------- */
+
+#define LOOK_EACH SPAN_MS(100)
+
+/* The last run alone, out of the sums before it and after it. */
+static struct sweep_report difference(const struct sweep_report *now,
+                                      const struct sweep_report *before)
+{
+    struct sweep_report run = *now;
+    run.runs -= before->runs;
+    run.ops -= before->ops;
+    run.stopped_by_activity -= before->stopped_by_activity;
+    run.duration.us -= before->duration.us;
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        uint64_t value = figure_of(now, &figures[i]) - figure_of(before, &figures[i]);
+        memcpy((char *)&run + figures[i].offset, &value, sizeof value);
+    }
+    return run;
+}
+
+/* Somebody who looks on would else see nothing for minutes. */
+static void announce(struct sweeping *sweeping)
+{
+    struct cli *cli = sweeping->cli;
+    char span[SPAN_TEXT_MAX];
+    if (cli->out.terminal && !cli->json && !cli->quiet)
+        output_print(&cli->out,
+                     "a run after each %s, until Ctrl-C; 'sweep --once' is for one now\n",
+                     brief_text(sweeping->options.settings.idle_grace, span));
+}
+
+/* A signal is how this ends. */
+static enum hf_status sweep_when_idle(struct sweeping *sweeping)
+{
+    struct cli *cli = sweeping->cli;
+    struct sweeper *sweeper = NULL;
+    struct sweep_report before = { 0 }, now = { 0 };
+    announce(sweeping);
+    enum hf_status status = output_flush(&cli->out, &cli->error);
+    if (status == HF_OK)
+        status =
+            sweeper_start(sweeping->client, &sweeping->options.settings, &sweeper, &cli->error);
+    while (status == HF_OK && !interrupted()) {
+        env_sleep(cli->env, LOOK_EACH);
+        sweeper_report(sweeper, &now);
+        if (now.runs == before.runs)
+            continue;
+        struct sweep_report run = difference(&now, &before);
+        before = now;
+        tell(sweeping, &run);
+        remember(sweeping, &run);
+        status = output_flush(&cli->out, &cli->error);
+    }
+    sweeper_stop(sweeper);
+    return status == HF_OK ? interrupt_check(&cli->error) : status;
+}
+
+static enum hf_status run_sweep(struct cli *cli)
+{
+    struct sweeping sweeping = { .cli = cli };
+    enum hf_status status = take_options(&sweeping);
+    if (status == HF_OK)
+        status = lock_connect(cli, /* holder */ NULL, &sweeping.client);
+    if (status == HF_OK)
+        status = sweep_recall(sweeping.client, &sweeping.memory, &cli->error);
+    if (status == HF_OK)
+        status = sweeping.options.mode == SWEEP_MANUAL ? sweep_now(&sweeping)
+                                                       : sweep_when_idle(&sweeping);
+    hf_client_close(sweeping.client);
+    return status;
+}
+
+/* ---- sweep status -------------------------------------------------------------------- */
+
+#define LABEL "%-12s"
+
+/* "12 entries of leases, in 2 hours that are over" */
+static void print_due_of(struct output *out, const char *label, const char *what,
+                         uint64_t entries, uint64_t hours, bool more)
+{
+    output_print(out, LABEL "%s%" PRIu64 " %s of %s", label, more ? "at least " : "", entries,
+                 entries == 1 ? "entry" : "entries", what);
+    if (hours > 0) {
+        output_text(out, ", of ");
+        output_count(out, hours, "hour");
+    }
+    output_text(out, "\n");
+}
+
+static void print_due(struct output *out, const struct sweep_due *due)
+{
+    print_due_of(out, "due", "leases", due->lease_entries, due->lease_hours, due->more);
+    print_due_of(out, "", "transactions", due->txn_entries, due->txn_hours, due->more);
+    output_print(out, LABEL, "later");
+    output_count(out, due->later_hours, "hour");
+    output_text(out,
+                due->later_hours == 1 ? " that is not over yet\n" : " that are not over yet\n");
+}
+
+static void print_memory(struct cli *cli, const struct sweep_memory *memory)
+{
+    struct output *out = &cli->out;
+    char time[TIME_TEXT_MAX], label[64];
+    if (memory->total.runs == 0) {
+        output_print(out, LABEL "never, as far as the store remembers\n", "last run");
+        return;
+    }
+    output_print(out, LABEL "%s\n", "last run", time_text(memory->at, time));
+    snprintf(label, sizeof label, LABEL, "");
+    print_report(out, label, &memory->last);
+    struct buffer text = BUFFER_INIT(2048);
+    append_report(&text, &memory->total);
+    output_print(out, LABEL, "in all");
+    output_count(out, memory->total.runs, "run");
+    output_print(out, ", %.*s\n", VIEW_ARGS(buffer_view(&text)));
+    buffer_release(&text);
+}
+
+static json_t *status_as_json(const struct sweep_due *due, const struct sweep_memory *memory)
+{
+    json_t *object = json_object(), *found = json_object();
+    json_add_count(&found, "lease_hours", due->lease_hours);
+    json_add_count(&found, "lease_entries", due->lease_entries);
+    json_add_count(&found, "txn_hours", due->txn_hours);
+    json_add_count(&found, "txn_entries", due->txn_entries);
+    json_add_count(&found, "later_hours", due->later_hours);
+    json_add_bool(&found, "more", due->more);
+    json_add(&object, "due", found);
+    if (memory->total.runs > 0) {
+        json_add_time_ms(&object, "last_at", memory->at.us / 1000);
+        json_add(&object, "last", report_as_json(&memory->last));
+    }
+    json_add(&object, "total", report_as_json(&memory->total));
+    return object;
+}
+
+static enum hf_status run_sweep_status(struct cli *cli)
+{
+    struct hf_client *client = NULL;
+    struct sweep_memory memory = { 0 };
+    struct sweep_due due = { 0 };
+    enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
+    if (status == HF_OK)
+        status = sweep_recall(client, &memory, &cli->error);
+    if (status == HF_OK)
+        status = sweep_due(client, &due, &cli->error);
+    if (status == HF_OK && cli->json) {
+        output_json(&cli->out, status_as_json(&due, &memory));
+    } else if (status == HF_OK) {
+        print_due(&cli->out, &due);
+        print_memory(cli, &memory);
+    }
+    hf_client_close(client);
+    return status;
+}

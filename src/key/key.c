@@ -1,0 +1,476 @@
+/* key.c: handles of keys: how they come to hold, give back and pass on. What they hold is changed
+ * in publish.c. */
+#include "key/key.h"
+
+#include "base/check.h"
+#include "base/layout.h"
+#include "base/rule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Handles ------------------------------------------------------------------------- */
+
+static enum hf_status check_options(const struct hf_key_options *options,
+                                    struct hf_error *error)
+{
+    if (options->lock.mode != HF_EXCLUSIVE)
+        return error_set(error, HF_INVALID, "the lease of a key is exclusive");
+    return HF_OK;
+}
+
+/* Around a lock, which it takes over when that succeeds. */
+static enum hf_status new_around(struct hf_client *client, struct view name,
+                                 struct hf_lock *lock, bool staged, struct hf_txn *txn,
+                                 struct hf_key **ret_key, struct hf_error *error)
+{
+    struct hf_key *key = calloc(1, sizeof *key);
+    if (!key)
+        return error_no_memory(error);
+    check(name.size <= NAME_BYTES_MAX);
+    memcpy(key->name, name.data, name.size);
+    key->client = client;
+    key->lock = lock;
+    key->staged = staged;
+    key->txn = txn;
+    change_init(&key->enlist, CHANGE_ENLIST);
+    lock->guest = &key->enlist.guest;
+    env_mutex_init(client->env, &key->calls);
+    *ret_key = key;
+    return HF_OK;
+}
+
+enum hf_status key_new_for(struct hf_client *client, const char *name,
+                           const struct hf_key_options *options, struct hf_txn *txn,
+                           struct hf_key **ret_key, struct hf_error *error)
+{
+    const struct hf_key_options defaults = HF_KEY_OPTIONS;
+    struct hf_lock *lock;
+    char scope[sizeof "named:" + NAME_BYTES_MAX];
+    if (!options)
+        options = &defaults;
+    enum hf_status status = check_options(options, error);
+    if (status == HF_OK)
+        status = name_check(view_of(name), error);
+    if (status != HF_OK)
+        return status;
+    snprintf(scope, sizeof scope, "named:%s", name);
+    status = hf_lock_new(client, scope, &options->lock, &lock, error);
+    if (status != HF_OK)
+        return status;
+    status = new_around(client, view_of(name), lock, options->staged, txn, ret_key, error);
+    if (status != HF_OK)
+        hf_lock_free(lock);
+    return status;
+}
+
+enum hf_status hf_key_new(struct hf_client *client, const char *name,
+                          const struct hf_key_options *options, struct hf_key **ret_key,
+                          struct hf_error *error)
+{
+    enum hf_status status = key_new_for(client, name, options, /* txn */ NULL, ret_key, error);
+    return status == HF_OK ? error_clear(error) : status;
+}
+
+/* All but the lock. */
+static void free_rest(struct hf_key *key)
+{
+    change_release(&key->enlist);
+    env_mutex_release(&key->calls);
+    free(key);
+}
+
+void hf_key_free(struct hf_key *key)
+{
+    if (!key)
+        return;
+    hf_lock_free(key->lock);
+    free_rest(key);
+}
+
+/* Whoever has the lease may never change the key again: the old bodies go now. */
+void hf_key_detach(struct hf_key *key)
+{
+    if (!key)
+        return;
+    keys_clear_up(&key, 1);
+    hf_lock_detach(key->lock);
+    free_rest(key);
+}
+
+struct hf_lock *hf_key_lock(struct hf_key *key)
+{
+    return key->lock;
+}
+
+enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease)
+{
+    struct env_mutex *mutex = &key->client->keeper.mutex;
+    env_mutex_lock(mutex);
+    enum hf_status status = lock_check_locked(key->lock);
+    memcpy(ret_lease->id, key->lock->id, sizeof ret_lease->id);
+    ret_lease->token = key->lock->token;
+    env_mutex_unlock(mutex);
+    return status;
+}
+
+static struct view txn_of(const struct hf_key *key)
+{
+    return key->txn ? view_of(key->txn->id) : VIEW("");
+}
+
+/* ---- Acquiring ----------------------------------------------------------------------- */
+
+static void give_up(struct hf_key *key)
+{
+    lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* guest */ NULL, NULL);
+}
+
+/* What a later change found is what we know now. */
+static void take_state(struct hf_key *key, struct change *change)
+{
+    struct key_state before = key->enlist.state;
+    key->enlist.state = change->state;
+    change->state = before;
+}
+
+/* Settles what a transaction has left here, whose lease must be over since we hold the key; takes
+ * the key for our own in the same write. What was staged for ours under an earlier lease is no
+ * better: that lease was over, so it is rolled back. */
+static enum hf_status settle_before_us(struct hf_key *key, struct hf_error *error)
+{
+    const struct key_state *state = &key->enlist.state;
+    struct key_lease lease;
+    struct change settled;
+    key_lease(key, &lease);
+    bool left =
+        state->staged && state->stage.txn[0] != '\0' && state->stage.token != lease.token;
+    if (!left || !RULE(STAGE_LOCKS_THE_KEY))
+        return HF_OK;
+    change_init(&settled, CHANGE_SETTLE);
+    enum hf_status status =
+        stage_settle(key->lock->place, view_of(key->client->space.ns), view_of(key->name),
+                     view_of(lease.id), lease.token, txn_of(key), &settled, error);
+    if (status == HF_OK)
+        take_state(key, &settled);
+    change_release(&settled);
+    return status;
+}
+
+/* A table that is good, with a state that cannot be read: its bytes are kept aside, and from then
+ * on the state is lost. Its leases stay. */
+static enum hf_status mend(struct hf_key *key, struct hf_error *error)
+{
+    struct place *place = key->lock->place;
+    struct buffer bytes = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    struct change change;
+    struct get_call get = { .key = doc_key(place->doc), .body = &bytes };
+    get.deadline = mono_add(env_now(key->client->env), REQUEST_TIME);
+    enum hf_status status = store_get(key->client->store, &get);
+    *error = get.error;
+    if (status == HF_OK)
+        status =
+            table_keep_aside(place->space, get.key, buffer_view(&bytes), get.deadline, error);
+    buffer_release(&bytes);
+    if (status != HF_OK)
+        return status;
+    change_init(&change, CHANGE_MEND);
+    status = change_ask(place, &change, (struct mono_time){ 0 }, error);
+    change_release(&change);
+    return status;
+}
+
+static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+{
+    change_release(&key->enlist);
+    change_init(&key->enlist, CHANGE_ENLIST);
+    key->enlist.txn = txn_of(key);
+    key->enlist.old = key->bodies.gone;
+    key->enlist.old_count = key->bodies.gone_count;
+    return hf_lock_acquire(key->lock, wait_ms, error);
+}
+
+/* The lease is new, and so is what we know. */
+static enum hf_status acquire(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+{
+    enum hf_status status = acquire_lease(key, wait_ms, error);
+    if (status == HF_CORRUPT && (status = mend(key, error)) == HF_OK)
+        status = acquire_lease(key, wait_ms, error);
+    if (status != HF_OK)
+        return status;
+    key->changed = key->unconfirmed = false;
+    status = settle_before_us(key, error);
+    if (status == HF_OK)
+        key_note_state(key, &key->enlist.state);
+    else
+        give_up(key);
+    return status;
+}
+
+/* It is held already. A transaction gives its keys back as one, so it counts them once. */
+static enum hf_status acquire_again(struct hf_key *key, struct hf_error *error)
+{
+    struct change look;
+    change_init(&look, CHANGE_LOOK);
+    enum hf_status status = change_ask(key->lock->place, &look, (struct mono_time){ 0 }, error);
+    if (status == HF_OK && !key->txn)
+        status = hf_lock_acquire(key->lock, /* wait_ms */ 0, error);
+    if (status == HF_OK)
+        take_state(key, &look);
+    change_release(&look);
+    return status;
+}
+
+static enum hf_key_outcome acquire_outcome(enum hf_status status)
+{
+    if (status == HF_MISMATCH)
+        return HF_KEY_TXN_MISMATCH;
+    return status == HF_HELD || status == HF_TIMEOUT ? HF_KEY_WAITING : HF_KEY_NONE;
+}
+
+/* What is staged for a transaction that is decided would count as decided, too. */
+static enum hf_status acquire_anyhow(struct hf_key *key, int64_t wait_ms,
+                                     struct hf_error *error)
+{
+    if (wait_ms < 0)
+        return error_set(error, HF_INVALID, "a wait is not less than nothing");
+    if (key->sealed)
+        return error_set(error, HF_MISMATCH, "its transaction is decided, or may be");
+    bool held = hf_lock_check(key->lock, NULL) == HF_OK;
+    if (key->txn && !held &&
+        hf_lock_token(key->lock) != 0) /* whoever wants it may have decided */
+        return error_set(error, HF_MISMATCH,
+                         "its lease for the transaction is over: that is decided, or will be");
+    return held ? acquire_again(key, error) : acquire(key, wait_ms, error);
+}
+
+enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key_info *info,
+                              struct hf_error *error)
+{
+    struct hf_error why;
+    client_active(key->client);
+    env_mutex_lock(&key->calls);
+    enum hf_status status = acquire_anyhow(key, wait_ms, &why);
+    const struct key_state *state = &key->enlist.state;
+    bool known = status == HF_OK;
+    if (info)
+        key_info_fill(known ? state : NULL, known ? &state->now : NULL, acquire_outcome(status),
+                      info);
+    env_mutex_unlock(&key->calls);
+    if (status == HF_OK)
+        return error_clear(error);
+    if (error)
+        *error = why;
+    return status;
+}
+
+enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
+{
+    client_active(key->client);
+    return hf_lock_renew(key->lock, error);
+}
+
+/* ---- Ending -------------------------------------------------------------------------- */
+
+static void init_ending(struct change *change, enum change_kind kind, struct hf_key *key,
+                        const struct key_lease *lease, bool commit)
+{
+    change_init(change, kind);
+    change->lease = view_of(lease->id);
+    change->token = lease->token;
+    change->commit = commit;
+    change->old = key->bodies.gone;
+    change->old_count = key->bodies.gone_count;
+}
+
+/* What was staged under its lease before, if anything was, is not known to the handle. */
+static bool is_adopted(const struct hf_key *key)
+{
+    return key->lock->scope_count == 0;
+}
+
+/* Whether what was staged is published now that its lease has ended, as the document tells: an
+ * attempt without an answer may have done it, or it was dropped when the lease was over. */
+static enum hf_status judge_commit(const struct hf_key *key, const struct change *change,
+                                   struct hf_error *error)
+{
+    bool promoted = change->found && change->outcome == HF_KEY_NONE;
+    if (promoted || change->already)
+        return error_clear(error);
+    uint64_t number = key->changed ? key->next.number : change->number;
+    bool is_behind = !change->state.lost && change->state.now.number <= number;
+    if (change->found || is_behind)
+        return error_set(error, HF_LOST,
+                         "the lease was over before, and what was staged is dropped");
+    return error_set(error, HF_UNSURE,
+                     "the key was changed, or lost, since the lease was over; nobody knows "
+                     "whether what was staged had been published before");
+}
+
+/* What was to be dropped may have been published by another who has the lease, and ended it. `told`
+ * is what there is to say otherwise. */
+static enum hf_status judge_rollback(const struct hf_key *key, const struct change *change,
+                                     enum hf_status told, struct hf_error *error)
+{
+    bool is_behind = change->state.now.number <= key->next.number;
+    if (change->already)
+        return error_set(error, HF_MISMATCH,
+                         "another who has the lease has published what was staged");
+    if (change->found || (key->changed && is_behind && !change->state.lost))
+        return told;
+    return error_set(error, HF_UNSURE,
+                     "another who has the lease may have published what was staged");
+}
+
+/* A state that nobody can read is no reason to keep the lease. */
+static void release_without_state(struct hf_key *key, const struct key_lease *lease)
+{
+    struct request request;
+    request_init(&request, key->lock->place, TABLE_RELEASE, (struct mono_time){ 0 });
+    request.table.id = view_of(lease->id);
+    request.table.token = lease->token;
+    place_ask(key->lock->place, (struct request *[]){ &request }, 1);
+}
+
+static enum hf_status end_alone(struct hf_key *key, bool commit, struct hf_error *error)
+{
+    struct key_lease lease;
+    struct change change;
+    if (commit && key->unconfirmed)
+        return error_set(error, HF_UNSURE, "a change had no answer: ask again, or roll back");
+    key_clear_up_locked(key); /* before, so that one write forgets them */
+    key_lease(key, &lease);
+    init_ending(&change, CHANGE_FINISH, key, &lease, commit);
+    if (key->changed)
+        change.version = &key->next;
+    enum hf_status status =
+        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.guest, error);
+    bool ended =
+        hf_lock_check(key->lock, NULL) == HF_NOT_FOUND; /* else it was acquired twice */
+    bool answered = ended && (status == HF_OK || status == HF_LOST);
+    if (status == HF_CORRUPT)
+        release_without_state(key, &lease);
+    /* Who has adopted the lease may find what another has staged under it. */
+    bool known = answered && (key->changed || change.found || change.over[0]);
+    if (known && commit)
+        status = judge_commit(key, &change, error);
+    else if (known)
+        status = judge_rollback(key, &change, status, error);
+    else if (answered && commit && status == HF_LOST && is_adopted(key) &&
+             change.state.now.token >= lease.token)
+        status = error_set(error, HF_UNSURE,
+                           "the lease is not there any more; what was staged under it may have "
+                           "been published with its end");
+    if (answered) {
+        key_note_state(key, &change.state);
+        key_clear_up_locked(key);
+    }
+    if (ended)
+        key->changed = key->unconfirmed = false;
+    change_release(&change);
+    return status;
+}
+
+enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
+                              struct hf_error *error)
+{
+    client_active(key->client);
+    if (key->txn)
+        return decision == HF_COMMIT ? hf_txn_commit(key->txn, /* ret_decision */ NULL, error)
+                                     : hf_txn_rollback(key->txn, NULL, error);
+    env_mutex_lock(&key->calls);
+    enum hf_status status = end_alone(key, decision == HF_COMMIT, error);
+    env_mutex_unlock(&key->calls);
+    return status;
+}
+
+enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
+{
+    struct hf_error why;
+    struct key_lease lease;
+    struct change change;
+    check(key->txn != NULL);
+    env_mutex_lock(&key->calls);
+    key_lease(key, &lease);
+    init_ending(&change, CHANGE_SETTLE, key, &lease, commit);
+    change.txn = txn_of(key);
+    if (key->txn->known == TXN_PENDING) /* another of its processes may have taken it since */
+        change.under = lease.token;
+    enum hf_status status =
+        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.guest, &why);
+    /* The lease was over, or given back before; or somebody has acquired the lock by itself, and
+     * nothing was asked. Then the stage alone matters. */
+    bool is_held = hf_lock_check(key->lock, NULL) != HF_NOT_FOUND;
+    if (status == HF_NOT_FOUND || status == HF_LOST || (status == HF_OK && is_held))
+        status = change_ask(key->lock->place, &change, (struct mono_time){ 0 }, &why);
+    if (status == HF_OK) {
+        key_note_state(key, &change.state);
+        key->changed = key->unconfirmed = false;
+    }
+    change_release(&change);
+    env_mutex_unlock(&key->calls);
+    if (status == HF_OK)
+        return error_clear(error);
+    if (error)
+        *error = why;
+    return status;
+}
+
+/* ---- Passing on ---------------------------------------------------------------------- */
+
+/* The name of the key in "<token>:<id>:<ns>/meta/<name>.json". False when it is of something else;
+ * what it says besides is for the lock to judge. */
+static bool name_in_lease(const struct hf_client *client, struct view lease,
+                          struct view *ret_name)
+{
+    struct view rest = lease;
+    view_cut(&rest, ':');
+    view_cut(&rest, ':');
+    struct view ns = view_first(rest, view_find(rest, '/'));
+    struct view path = view_from(rest, ns.size);
+    if (!view_equal(ns, view_of(client->space.ns)) ||
+        !view_starts_with(path, VIEW(LAYOUT_META_FOLDER)) ||
+        !view_ends_with(path, VIEW(".json")))
+        return false;
+    struct view name = view_from(path, sizeof LAYOUT_META_FOLDER - 1);
+    if (name.size <= sizeof ".json" - 1)
+        return false;
+    *ret_name = view_first(name, name.size - (sizeof ".json" - 1));
+    return name_check(*ret_name, NULL) == HF_OK;
+}
+
+enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
+                             const struct hf_key_options *options, struct hf_txn *txn,
+                             struct hf_key **ret_key, struct hf_error *error)
+{
+    const struct hf_key_options defaults = HF_KEY_OPTIONS;
+    struct hf_lock *lock;
+    struct view name;
+    if (!options)
+        options = &defaults;
+    enum hf_status status = check_options(options, error);
+    if (status == HF_OK && txn && !txn->open) /* that seals its keys in its own handles only */
+        status = error_set(error, HF_DENIED,
+                           "only the process that began the transaction changes its keys");
+    if (status == HF_OK && !name_in_lease(client, view_of(lease), &name))
+        status = error_set(error, HF_INVALID, "'%.80s' is no lease of a key of namespace %s",
+                           lease, client->space.ns);
+    if (status == HF_OK)
+        status = hf_lock_adopt(client, lease, &options->lock, &lock, error);
+    if (status != HF_OK)
+        return status;
+    status = new_around(client, name, lock, options->staged, txn, ret_key, error);
+    if (status != HF_OK)
+        hf_lock_detach(lock);
+    return status;
+}
+
+enum hf_status hf_key_adopt(struct hf_client *client, const char *lease,
+                            const struct hf_key_options *options, struct hf_key **ret_key,
+                            struct hf_error *error)
+{
+    client_active(client);
+    enum hf_status status =
+        key_adopt_for(client, lease, options, /* txn */ NULL, ret_key, error);
+    return status == HF_OK ? error_clear(error) : status;
+}

@@ -1,0 +1,117 @@
+/* idle.c: the task that sweeps when there is nothing else to do. */
+#include "sweep/sweep_inside.h"
+
+#include <stdlib.h>
+
+struct sweeper {
+    struct hf_client *client;
+    struct sweep_settings settings;
+    struct env_task *task;
+    struct sweep_cursor cursor; /* the task's own, as is: */
+    struct mono_time since;     /* when it was started, or its last run ended */
+    struct {
+        struct env_mutex mutex;
+        struct env_cond changed;
+        bool stopping;
+        struct sweep_report total;
+    } shared;
+};
+
+static bool goes_on(void *argument)
+{
+    struct sweeper *sweeper = argument;
+    env_mutex_lock(&sweeper->shared.mutex);
+    bool stopping = sweeper->shared.stopping;
+    env_mutex_unlock(&sweeper->shared.mutex);
+    return !stopping;
+}
+
+/* When nobody will have begun anything for the time of grace, nor a run have ended. */
+static struct mono_time due_at(struct sweeper *sweeper)
+{
+    struct mono_time last = { atomic_load(&sweeper->client->activity.last) };
+    return mono_add(mono_before(sweeper->since, last) ? last : sweeper->since,
+                    sweeper->settings.idle_grace);
+}
+
+/* False: it is to stop. */
+static bool wait_until_idle(struct sweeper *sweeper)
+{
+    struct env *env = sweeper->client->env;
+    env_mutex_lock(&sweeper->shared.mutex);
+    for (;;) {
+        struct mono_time due = due_at(sweeper);
+        if (sweeper->shared.stopping || !mono_before(env_now(env), due))
+            break;
+        env_cond_wait_until(&sweeper->shared.changed, &sweeper->shared.mutex, due);
+    }
+    bool stopping = sweeper->shared.stopping;
+    env_mutex_unlock(&sweeper->shared.mutex);
+    return !stopping;
+}
+
+static void sweep_once(struct sweeper *sweeper)
+{
+    struct sweep_options options = {
+        .settings = sweeper->settings, .mode = SWEEP_IDLE, .go_on = goes_on, .argument = sweeper
+    };
+    struct sweep_report report;
+    struct hf_error error; /* the report says that it failed; the next run tries again */
+    sweep_run(sweeper->client, &options, &sweeper->cursor, &report, &error);
+    env_mutex_lock(&sweeper->shared.mutex);
+    sweep_report_add(&sweeper->shared.total, &report);
+    env_mutex_unlock(&sweeper->shared.mutex);
+}
+
+/* Between two runs passes the time of grace, too. */
+static void work(void *argument)
+{
+    struct sweeper *sweeper = argument;
+    while (wait_until_idle(sweeper)) {
+        sweep_once(sweeper);
+        sweeper->since = env_now(sweeper->client->env);
+    }
+}
+
+enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
+                             struct sweeper **ret_sweeper, struct hf_error *error)
+{
+    if (sweep_settings_check(settings, error) != HF_OK)
+        return error->status;
+    struct sweeper *sweeper = calloc(1, sizeof *sweeper);
+    if (!sweeper)
+        return error_no_memory(error);
+    sweeper->client = client;
+    sweeper->settings = *settings;
+    sweeper->since = env_now(client->env);
+    env_mutex_init(client->env, &sweeper->shared.mutex);
+    env_cond_init(client->env, &sweeper->shared.changed);
+    enum hf_status status = env_task_start(client->env, work, sweeper, &sweeper->task, error);
+    if (status == HF_OK)
+        *ret_sweeper = sweeper;
+    else
+        sweeper_stop(sweeper);
+    return status;
+}
+
+void sweeper_stop(struct sweeper *sweeper)
+{
+    if (!sweeper)
+        return;
+    env_mutex_lock(&sweeper->shared.mutex);
+    sweeper->shared.stopping = true;
+    env_cond_signal(&sweeper->shared.changed);
+    env_mutex_unlock(&sweeper->shared.mutex);
+    if (sweeper->task)
+        env_task_join(sweeper->client->env, sweeper->task);
+    env_cond_release(&sweeper->shared.changed);
+    env_mutex_release(&sweeper->shared.mutex);
+    free(sweeper);
+}
+
+void sweeper_report(struct sweeper *sweeper, struct sweep_report *ret_report)
+{
+    env_mutex_lock(&sweeper->shared.mutex);
+    *ret_report = sweeper->shared.total;
+    env_mutex_unlock(&sweeper->shared.mutex);
+}

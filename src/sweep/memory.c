@@ -1,0 +1,315 @@
+/* memory.c: what the store remembers of sweeps: .holdfast/sweep/<ns>.json; and what there is to
+ * do. Statistics and a place to go on from: whoever writes last is right. */
+#include "base/json.h"
+#include "base/layout.h"
+#include "sweep/sweep_inside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define MEMORY_BYTES_MAX ((size_t)64 * 1024)
+
+/* ---- A report ------------------------------------------------------------------------ */
+
+/* Its members that are numbers. */
+static const struct member {
+    const char *name;
+    size_t offset;
+} members[] = {
+#define MEMBER_(name)                               \
+    {                                               \
+#name, offsetof(struct sweep_report, name), \
+    }
+    MEMBER_(runs),
+    MEMBER_(ops),
+    MEMBER_(leases_cleared),
+    MEMBER_(stages_settled),
+    MEMBER_(markers_deleted),
+    MEMBER_(rolled_back),
+    MEMBER_(entries_deleted),
+    MEMBER_(entries_moved),
+    MEMBER_(tables_purged),
+    MEMBER_(states_deleted),
+    MEMBER_(bodies_deleted),
+    MEMBER_(outputs_condemned),
+    MEMBER_(chunks_deleted),
+    MEMBER_(names_dropped),
+    MEMBER_(failed),
+    MEMBER_(stopped_by_activity),
+#undef MEMBER_
+};
+#define MEMBERS (sizeof members / sizeof *members)
+
+static uint64_t *member_of(struct sweep_report *report, size_t index)
+{
+    return (uint64_t *)(void *)((char *)report + members[index].offset);
+}
+
+static void write_report(const char *name, struct sweep_report report, struct buffer *text)
+{
+    buffer_print(text, ",\n  \"%s\": { \"stop\": \"%s\", \"duration_ms\": %" PRId64, name,
+                 sweep_stop_word(report.stop), report.duration.us / 1000);
+    for (size_t i = 0; i < MEMBERS; i++)
+        buffer_print(text, ", \"%s\": %" PRIu64, members[i].name, *member_of(&report, i));
+    buffer_append(text, VIEW(" }"));
+}
+
+static void read_stop(struct json_reader *reader, struct sweep_report *report)
+{
+    struct view word;
+    if (!json_take_plain(reader, &word))
+        return;
+    for (unsigned i = 0; i < SWEEP_STOP_COUNT; i++)
+        if (view_equal(word, view_of(sweep_stop_word((enum sweep_stop)i))))
+            report->stop = (enum sweep_stop)i;
+}
+
+static void read_member(struct json_reader *reader, struct view name,
+                        struct sweep_report *report)
+{
+    uint64_t duration_ms;
+    struct view raw;
+    if (view_equal(name, VIEW("stop"))) {
+        read_stop(reader, report);
+        return;
+    }
+    if (view_equal(name, VIEW("duration_ms"))) {
+        if (json_take_u64(reader, INT64_MAX / 1000, &duration_ms))
+            report->duration = SPAN_MS(duration_ms);
+        return;
+    }
+    for (size_t i = 0; i < MEMBERS; i++)
+        if (view_equal(name, view_of(members[i].name))) {
+            json_take_u64(reader, UINT64_MAX, member_of(report, i));
+            return;
+        }
+    json_skip(reader, &raw);
+}
+
+static void read_report(struct json_reader *reader, struct sweep_report *report)
+{
+    struct view name;
+    for (json_enter_object(reader); json_next_member(reader, &name);)
+        read_member(reader, name, report);
+}
+
+/* ---- A cursor ------------------------------------------------------------------------ */
+
+static void write_text(const char *name, const char *value, struct buffer *text)
+{
+    buffer_print(text, "\"%s\": ", name);
+    json_write_string(text, view_of(value));
+    buffer_append(text, VIEW(", "));
+}
+
+static void write_cursor(const struct sweep_cursor *cursor, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n  \"cursor\": { "));
+    write_text("lease_entry", cursor->lease_entry, text);
+    write_text("txn_entry", cursor->txn_entry, text);
+    write_text("partition", cursor->partition, text);
+    write_text("full", cursor->full, text);
+    buffer_print(text, "\"turn\": %" PRIu64 ", \"raised_hour\": %" PRId64 " }", cursor->turn,
+                 cursor->raised_hour);
+}
+
+/* A text that does not fit is no place to go on from: then it begins anew. */
+static void read_text(struct json_reader *reader, char *value, size_t size)
+{
+    struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
+    if (json_take_string(reader, &text) && text.size < size &&
+        !memchr(buffer_view(&text).data, '\0', text.size)) {
+        memcpy(value, buffer_view(&text).data, text.size);
+        value[text.size] = '\0';
+    }
+    buffer_release(&text);
+}
+
+static void read_cursor(struct json_reader *reader, struct sweep_cursor *cursor)
+{
+    struct view name, raw;
+    for (json_enter_object(reader); json_next_member(reader, &name);) {
+        if (view_equal(name, VIEW("lease_entry")))
+            read_text(reader, cursor->lease_entry, sizeof cursor->lease_entry);
+        else if (view_equal(name, VIEW("txn_entry")))
+            read_text(reader, cursor->txn_entry, sizeof cursor->txn_entry);
+        else if (view_equal(name, VIEW("partition")))
+            read_text(reader, cursor->partition, sizeof cursor->partition);
+        else if (view_equal(name, VIEW("full")))
+            read_text(reader, cursor->full, sizeof cursor->full);
+        else if (view_equal(name, VIEW("turn")))
+            json_take_u64(reader, UINT64_MAX, &cursor->turn);
+        else if (view_equal(name, VIEW("raised_hour")))
+            json_take_i64(reader, &cursor->raised_hour);
+        else
+            json_skip(reader, &raw);
+    }
+}
+
+/* ---- The object ---------------------------------------------------------------------- */
+
+static void memory_key(const struct hf_client *client, char ret_key[KEY_BYTES_MAX + 1])
+{
+    snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SWEEP_FOLDER "%s.json", client->space.ns);
+}
+
+static bool encode(const struct sweep_memory *memory, struct buffer *text)
+{
+    buffer_print(text, "{ \"format\": \"" LAYOUT_SWEEP_FORMAT "\", \"at_ms\": %" PRId64,
+                 memory->at.us / 1000);
+    write_cursor(&memory->cursor, text);
+    write_report("last", memory->last, text);
+    write_report("total", memory->total, text);
+    return buffer_append(text, VIEW(" }\n"));
+}
+
+static bool decode(struct view bytes, struct sweep_memory *ret_memory)
+{
+    struct json_reader reader = json_read(bytes);
+    struct sweep_memory memory = { 0 };
+    struct view name, raw, format = VIEW("");
+    int64_t at_ms = 0;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("format")))
+            json_take_plain(&reader, &format);
+        else if (view_equal(name, VIEW("at_ms")))
+            json_take_i64(&reader, &at_ms);
+        else if (view_equal(name, VIEW("cursor")))
+            read_cursor(&reader, &memory.cursor);
+        else if (view_equal(name, VIEW("last")))
+            read_report(&reader, &memory.last);
+        else if (view_equal(name, VIEW("total")))
+            read_report(&reader, &memory.total);
+        else
+            json_skip(&reader, &raw);
+    }
+    if (!json_end(&reader) || !view_equal(format, VIEW(LAYOUT_SWEEP_FORMAT)) ||
+        at_ms > INT64_MAX / 1000 || at_ms < 0)
+        return false;
+    memory.at.us = at_ms * 1000;
+    *ret_memory = memory;
+    return true;
+}
+
+enum hf_status sweep_remember(struct hf_client *client, const struct sweep_memory *memory,
+                              struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
+    enum hf_status status = HF_OK;
+    memory_key(client, key);
+    if (!encode(memory, &text)) {
+        status = error_no_memory(error);
+    } else {
+        struct put_call put = { .key = view_of(key),
+                                .body = buffer_view(&text),
+                                .quiet = true,
+                                .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
+        status = store_put(client->store, &put);
+        *error = put.error;
+    }
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status sweep_recall(struct hf_client *client, struct sweep_memory *ret_memory,
+                            struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
+    memory_key(client, key);
+    struct get_call get = { .key = view_of(key),
+                            .body = &text,
+                            .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
+    enum hf_status status = store_get(client->store, &get);
+    struct sweep_memory memory = { 0 };
+    clock_learn(&client->clock, &get.stamp);
+    if (status == HF_OK && !decode(buffer_view(&text), &memory))
+        memory = (struct sweep_memory){ 0 };
+    buffer_release(&text);
+    if (status != HF_OK && status != HF_NOT_FOUND && status != HF_INVALID) {
+        *error = get.error;
+        return status;
+    }
+    *ret_memory = memory;
+    return error_clear(error);
+}
+
+/* ---- What there is to do ------------------------------------------------------------- */
+
+/* So much is counted; then there is more. */
+#define DUE_PAGES_MAX 16
+
+struct census {
+    struct hf_client *client;
+    struct sweep_due *due;
+    unsigned pages; /* that were listed */
+};
+
+/* The next page, unless that were too many. */
+static bool next_page(struct census *census, struct pages *pages)
+{
+    if (census->pages >= DUE_PAGES_MAX) {
+        census->due->more = census->due->more || !pages->begun || pages->list.more;
+        return false;
+    }
+    census->pages++;
+    pages->list.deadline = mono_add(env_now(census->client->env), REQUEST_TIME);
+    bool there = pages_next(pages, census->client->store);
+    clock_learn(&census->client->clock, &pages->list.stamp);
+    return there;
+}
+
+static bool is_over(const struct census *census, struct hour hour)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&census->client->clock, &evidence);
+    return hour.number < hour_now(census->client, &evidence).number;
+}
+
+static enum hf_status count_entries(struct census *census, struct view bucket,
+                                    uint64_t *entries, struct hf_error *error)
+{
+    struct pages pages = { .list = { .prefix = bucket } };
+    while (next_page(census, &pages))
+        *entries += pages.list.count;
+    return pages_end(&pages, HF_OK, error);
+}
+
+static enum hf_status count_hours(struct census *census, struct view folder, uint64_t *hours,
+                                  uint64_t *entries, struct hf_error *error)
+{
+    struct pages pages = { .list = { .prefix = folder, .delimiter = VIEW("/") } };
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && next_page(census, &pages))
+        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++) {
+            struct view key = pages.list.entries[i].key;
+            struct view text = view_from(key, folder.size);
+            struct hour hour;
+            if (!pages.list.entries[i].is_prefix ||
+                !hour_parse(view_first(text, text.size - 1), &hour))
+                continue;
+            bool over = is_over(census, hour);
+            *(over ? hours : &census->due->later_hours) += 1;
+            if (over)
+                status = count_entries(census, key, entries, error);
+        }
+    return pages_end(&pages, status, error);
+}
+
+enum hf_status sweep_due(struct hf_client *client, struct sweep_due *ret_due,
+                         struct hf_error *error)
+{
+    char folder[KEY_BYTES_MAX + 1];
+    struct sweep_due due = { 0 };
+    struct census census = { .client = client, .due = &due };
+    expiry_folder(client, folder);
+    enum hf_status status =
+        count_hours(&census, view_of(folder), &due.lease_hours, &due.lease_entries, error);
+    if (status == HF_OK)
+        status = count_hours(&census, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), &due.txn_hours,
+                             &due.txn_entries, error);
+    if (status == HF_OK)
+        *ret_due = due;
+    return status;
+}

@@ -1,0 +1,306 @@
+/* sweep.c: a run: its caps, when it stops, one a process. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "base/rule.h"
+#include "lock/epoch.h"
+#include "sweep/sweep_inside.h"
+
+#include <stdio.h>
+
+/* So many entries may fail in a row for want of an answer; then it is the store that fails. */
+#define FAILURES_IN_ROW_MAX 5
+
+/* Who waits looks so often whether it has to stop. */
+#define WAIT_PIECE SPAN_MS(50)
+
+/* ---- Words --------------------------------------------------------------------------- */
+
+const char *sweep_stop_word(enum sweep_stop stop)
+{
+#define ROW_(name, word, text) [SWEEP_STOP_##name] = (word),
+    static const char *const words[SWEEP_STOP_COUNT] = { SWEEP_STOP_TABLE(ROW_) };
+#undef ROW_
+    return words[stop];
+}
+
+const char *sweep_stop_text(enum sweep_stop stop)
+{
+#define ROW_(name, word, text) [SWEEP_STOP_##name] = (text),
+    static const char *const texts[SWEEP_STOP_COUNT] = { SWEEP_STOP_TABLE(ROW_) };
+#undef ROW_
+    return texts[stop];
+}
+
+static enum hf_status check_span(const char *name, struct span span, struct span least,
+                                 struct span most, struct hf_error *error)
+{
+    char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX];
+    if (span.us >= least.us && span.us <= most.us)
+        return HF_OK;
+    return error_set(error, HF_INVALID, "%s is from %s to %s", name, span_text(least, from),
+                     span_text(most, to));
+}
+
+enum hf_status sweep_settings_check(const struct sweep_settings *settings,
+                                    struct hf_error *error)
+{
+    enum hf_status status =
+        check_span("idle_grace", settings->idle_grace, SWEEP_GRACE_MIN, SWEEP_GRACE_MAX, error);
+    if (status == HF_OK)
+        status = check_span("op_delay", settings->op_delay, SPAN_US(0), SWEEP_DELAY_MAX, error);
+    if (status == HF_OK)
+        status = check_span("max_runtime", settings->runtime_max, SPAN_MS(1), SWEEP_RUNTIME_MAX,
+                            error);
+    if (status == HF_OK && (settings->ops_max < 1 || settings->ops_max > SWEEP_OPS_MAX))
+        status = error_set(error, HF_INVALID, "max_ops is from 1 to %llu",
+                           (unsigned long long)SWEEP_OPS_MAX);
+    return status;
+}
+
+void sweep_report_add(struct sweep_report *total, const struct sweep_report *run)
+{
+    struct sweep_report sum = {
+        .runs = total->runs + run->runs,
+        .ops = total->ops + run->ops,
+        .leases_cleared = total->leases_cleared + run->leases_cleared,
+        .stages_settled = total->stages_settled + run->stages_settled,
+        .markers_deleted = total->markers_deleted + run->markers_deleted,
+        .rolled_back = total->rolled_back + run->rolled_back,
+        .entries_deleted = total->entries_deleted + run->entries_deleted,
+        .entries_moved = total->entries_moved + run->entries_moved,
+        .tables_purged = total->tables_purged + run->tables_purged,
+        .states_deleted = total->states_deleted + run->states_deleted,
+        .bodies_deleted = total->bodies_deleted + run->bodies_deleted,
+        .outputs_condemned = total->outputs_condemned + run->outputs_condemned,
+        .chunks_deleted = total->chunks_deleted + run->chunks_deleted,
+        .names_dropped = total->names_dropped + run->names_dropped,
+        .failed = total->failed + run->failed,
+        .stopped_by_activity = total->stopped_by_activity + run->stopped_by_activity,
+        .duration = { total->duration.us + run->duration.us },
+        .stop = run->stop,
+    };
+    *total = sum;
+}
+
+/* ---- Going on ------------------------------------------------------------------------ */
+
+static void stop(struct sweep_run *run, enum sweep_stop why)
+{
+    if (!run->stopped)
+        run->stop = why;
+    run->stopped = true;
+}
+
+/* Whether there is time, for a step that takes as long as the longest so far. */
+static bool has_time(const struct sweep_run *run)
+{
+    struct mono_time now = env_now(run->client->env);
+    return mono_before(now, run->end) && !mono_before(run->end, mono_add(now, run->longest));
+}
+
+bool run_goes_on(struct sweep_run *run)
+{
+    const struct sweep_options *options = run->options;
+    if (run->stopped)
+        return false;
+    if (options->mode == SWEEP_IDLE &&
+        atomic_load(&run->client->activity.count) != run->activity)
+        stop(run, SWEEP_STOP_ACTIVITY);
+    else if (options->go_on && !options->go_on(options->argument))
+        stop(run, SWEEP_STOP_CANCELLED);
+    else if (!has_time(run))
+        stop(run, SWEEP_STOP_TIME);
+    return !run->stopped;
+}
+
+static void note_step(struct sweep_run *run, struct mono_time began)
+{
+    struct span took = mono_since(env_now(run->client->env), began);
+    if (took.us > run->longest.us)
+        run->longest = took;
+}
+
+bool run_page(struct sweep_run *run, struct pages *pages)
+{
+    if (!run_goes_on(run))
+        return false;
+    struct mono_time began = env_now(run->client->env);
+    pages->list.deadline = run_deadline(run);
+    bool there = pages_next(pages, run->client->store);
+    clock_learn(&run->client->clock, &pages->list.stamp);
+    note_step(run, began);
+    return there;
+}
+
+/* Between two entries, in pieces: somebody may want to stop. */
+static void wait_for_next(struct sweep_run *run)
+{
+    struct env *env = run->client->env;
+    struct mono_time until =
+        mono_earlier(mono_add(env_now(env), run->options->settings.op_delay), run->end);
+    while (mono_before(env_now(env), until) && run_goes_on(run))
+        env_sleep_until(env, mono_earlier(mono_add(env_now(env), WAIT_PIECE), until));
+}
+
+bool run_next(struct sweep_run *run)
+{
+    if (run->report->ops >= run->options->settings.ops_max)
+        stop(run, SWEEP_STOP_OPS);
+    if (!run->stopped && run->report->ops > 0)
+        wait_for_next(run);
+    if (!run_goes_on(run))
+        return false;
+    run->report->ops++;
+    run->entry_began = env_now(run->client->env);
+    if (run->options->progress)
+        run->options->progress(run->options->argument, run->report);
+    return true;
+}
+
+/* Whether it says more about the store than about one entry. */
+static bool is_of_store(enum hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_UNSURE || status == HF_TIMEOUT ||
+           status == HF_DENIED;
+}
+
+void run_note(struct sweep_run *run, struct view about, enum hf_status status,
+              const struct hf_error *error)
+{
+    note_step(run, run->entry_began);
+    if (status == HF_OK) {
+        run->failures_in_row = 0;
+        return;
+    }
+    run->report->failed++;
+    if (run->options->failed)
+        run->options->failed(run->options->argument, about, error);
+    if (!is_of_store(status))
+        run->failures_in_row = 0;
+    else if (++run->failures_in_row >= FAILURES_IN_ROW_MAX) {
+        run->trouble = *error;
+        stop(run, SWEEP_STOP_FAILED);
+    }
+}
+
+struct mono_time run_deadline(const struct sweep_run *run)
+{
+    return mono_earlier(mono_add(env_now(run->client->env), REQUEST_TIME), run->end);
+}
+
+struct evidence run_evidence(struct sweep_run *run)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&run->client->clock, &evidence);
+    return evidence;
+}
+
+/* One raise a run, and one an hour: there are only so many. */
+static enum hf_status raise_epoch(struct sweep_run *run, struct hf_error *error)
+{
+    struct hf_client *client = run->client;
+    struct evidence evidence = run_evidence(run);
+    struct hour hour = hour_now(client, &evidence);
+    if (run->epoch_raised || hour.number == run->cursor->raised_hour)
+        return HF_OK;
+    enum hf_status status =
+        epoch_raise(client->store, &client->clock, view_of(client->space.ns), run_deadline(run),
+                    &run->epoch, error);
+    run->epoch_raised = status == HF_OK;
+    if (run->epoch_raised)
+        run->cursor->raised_hour = hour.number;
+    return status;
+}
+
+enum hf_status run_epoch(struct sweep_run *run, uint64_t above, uint64_t *ret_epoch,
+                         struct hf_error *error)
+{
+    struct hf_client *client = run->client;
+    enum hf_status status = HF_OK;
+    if (!run->epoch_known) {
+        status = epoch_read(client->store, view_of(client->space.ns), run_deadline(run),
+                            &run->epoch, error);
+        run->epoch_known = status == HF_OK;
+    }
+    if (status == HF_OK && run->epoch <= above && RULE(PURGE_RAISES_EPOCH))
+        status = raise_epoch(run, error);
+    if (status == HF_OK)
+        *ret_epoch = run->epoch;
+    return status;
+}
+
+void cursor_set(char cursor[KEY_BYTES_MAX + 1], struct view key)
+{
+    check(key.size <= KEY_BYTES_MAX);
+    memcpy(cursor, key.data, key.size);
+    cursor[key.size] = '\0';
+}
+
+/* ---- A run --------------------------------------------------------------------------- */
+
+typedef enum hf_status sweep_part(struct sweep_run *run, struct hf_error *error);
+
+/* Each goes on where it stopped in an earlier run. A run that could not finish one begins with the
+ * next the time after, so that what is much does not keep the others waiting. */
+static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
+{
+    static sweep_part *const parts[] = { sweep_leases, sweep_records, sweep_partitions,
+                                         sweep_everything };
+    size_t count = sizeof parts / sizeof *parts - (run->options->full ? 0 : 1);
+    size_t first = run->cursor->turn % count;
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK && run_goes_on(run); i++) {
+        size_t part = (first + i) % count;
+        run->again = run->options->dry_run && run->options->full &&
+                     (parts[part] == sweep_leases || parts[part] == sweep_records);
+        status = parts[part](run, error);
+        run->cursor->turn = status != HF_OK || run->stopped ? (part + 1) % count : 0;
+    }
+    if (status == HF_OK && run->trouble.status != HF_OK) {
+        *error = run->trouble;
+        status = error->status;
+    }
+    return status;
+}
+
+static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
+{
+    run->began = env_now(run->client->env);
+    run->end = mono_add(run->began, run->options->settings.runtime_max);
+    run->activity = atomic_load(&run->client->activity.count);
+    enum hf_status status = sweep_parts(run, error);
+    struct sweep_report *report = run->report;
+    if (status != HF_OK && !mono_before(env_now(run->client->env), run->end))
+        stop(run, SWEEP_STOP_TIME);
+    if (status != HF_OK && run->stopped && run->stop != SWEEP_STOP_FAILED)
+        status = HF_OK; /* it had no time left to be answered */
+    report->runs = 1;
+    report->stop = status != HF_OK ? SWEEP_STOP_FAILED
+                   : run->stopped  ? run->stop
+                                   : SWEEP_STOP_DONE;
+    report->stopped_by_activity = report->stop == SWEEP_STOP_ACTIVITY;
+    report->duration = mono_since(env_now(run->client->env), run->began);
+    return status == HF_OK ? error_clear(error) : status;
+}
+
+enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
+                         struct sweep_cursor *cursor, struct sweep_report *report,
+                         struct hf_error *error)
+{
+    enum hf_status status = sweep_settings_check(&options->settings, error);
+    struct sweep_cursor own = *cursor;
+    *report = (struct sweep_report){ .stop = SWEEP_STOP_FAILED };
+    if (status != HF_OK)
+        return status;
+    report->stop = SWEEP_STOP_BUSY;
+    if (atomic_exchange(&client->env->sweeping, true))
+        return error_clear(error);
+    struct sweep_run run = { .client = client,
+                             .options = options,
+                             .cursor = options->dry_run ? &own : cursor,
+                             .report = report,
+                             .trouble = { .status = HF_OK } };
+    status = run_alone(&run, error);
+    atomic_store(&client->env->sweeping, false);
+    return status;
+}
