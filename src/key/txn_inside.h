@@ -10,6 +10,26 @@ static inline struct mono_time soon(const struct hf_client *client)
     return mono_add(env_now(client->env), REQUEST_TIME);
 }
 
+static inline struct view id_of(const struct hf_txn *txn)
+{
+    return view_of(txn->id);
+}
+
+/* ---- Handles (txn.c) ----------------------------------------------------------------- */
+
+/* One change of its record. */
+enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error *error);
+
+enum hf_status txn_begin_record(struct hf_txn *txn, struct hf_error *error);
+
+/* The names of the keys from `first` on, then of those that others have taken. NULL without
+ * memory. */
+struct txn_key *txn_names(const struct hf_txn *txn, size_t first, size_t *ret_count);
+
+/* Learns from the record which keys others have taken, and what is decided. */
+enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
+                                struct hf_error *error);
+
 /* ---- Records (txn_look.c) ------------------------------------------------------------ */
 
 /* A record, and the ETag of it (may be NULL), as they stand. NOT_FOUND when there is none. */
