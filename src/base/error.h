@@ -34,6 +34,17 @@ static inline enum hf_status error_clear(struct hf_error *error)
     return HF_OK;
 }
 
+/* Ends a call whose caller may not want the reason: tells it how that came out. */
+static inline enum hf_status error_tell(struct hf_error *error, enum hf_status status,
+                                        const struct hf_error *why)
+{
+    if (status == HF_OK)
+        return error_clear(error);
+    if (error)
+        *error = *why;
+    return status;
+}
+
 static inline enum hf_status error_no_memory(struct hf_error *error)
 {
     return error_set(error, HF_UNAVAILABLE, "out of memory");

@@ -88,9 +88,8 @@ enum hf_status txn_give_up(struct hf_client *client, struct view id, bool *ret_d
 {
     struct hf_error why = { .status = HF_CONFLICT };
     enum hf_status status = HF_CONFLICT;
-    if (!txn_id_valid(id))
-        return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
-                         TXN_ID_SIZE);
+    if (txn_check_id(id, error) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     *ret_done = false;
     for (int tries = 0; tries < GIVE_UP_TRIES_MAX; tries++) {
@@ -98,9 +97,5 @@ enum hf_status txn_give_up(struct hf_client *client, struct view id, bool *ret_d
         if (status != HF_CONFLICT && status != HF_UNSURE)
             break;
     }
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }

@@ -257,11 +257,7 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
         key_info_fill(known ? state : NULL, known ? &state->now : NULL, acquire_outcome(status),
                       info);
     env_mutex_unlock(&key->calls);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
@@ -409,11 +405,7 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     }
     change_release(&change);
     env_mutex_unlock(&key->calls);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 /* ---- Passing on ---------------------------------------------------------------------- */

@@ -412,11 +412,7 @@ static enum hf_status change_key(struct hf_key *key, const struct content *conte
     if (info)
         key_info_fill(state, seen_by(state, update.lease.token), outcome, info);
     change_release(&update.change);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 /* ---- The calls ----------------------------------------------------------------------- */

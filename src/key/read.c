@@ -304,11 +304,7 @@ static enum hf_status read_to(struct hf_client *client, const char *name,
         info = &unwanted;
     key_info_fill(NULL, NULL, HF_KEY_NONE, info);
     enum hf_status status = read_key(client, view_of(name), sink, info, &why);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 enum hf_status hf_key_get(struct hf_client *client, const char *name, size_t size_max,

@@ -31,6 +31,14 @@ bool txn_id_valid(struct view id)
     return text_is_hex(id, TXN_ID_SIZE);
 }
 
+enum hf_status txn_check_id(struct view id, struct hf_error *error)
+{
+    if (txn_id_valid(id))
+        return HF_OK;
+    return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
+                     TXN_ID_SIZE);
+}
+
 void record_key(struct view id, char ret_key[KEY_BYTES_MAX + 1])
 {
     snprintf(ret_key, KEY_BYTES_MAX + 1, "%s%.*s", LAYOUT_TXN_FOLDER, VIEW_ARGS(id));

@@ -101,6 +101,7 @@ void record_op_init(struct record_op *op, enum record_op_kind kind, struct view 
 void record_key(struct view id, char ret_key[KEY_BYTES_MAX + 1]);
 void record_entry_key(struct view id, struct view hour, char ret_key[KEY_BYTES_MAX + 1]);
 bool txn_id_valid(struct view id);
+enum hf_status txn_check_id(struct view id, struct hf_error *error); /* OK, or INVALID */
 
 /* Whether a decided record may be purged, as far as time goes: D after its decision. */
 bool record_may_purge(const struct txn_record *record, const struct lease_settings *settings,

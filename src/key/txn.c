@@ -101,9 +101,8 @@ enum hf_status hf_txn_begin(struct hf_client *client, const struct hf_txn_option
     struct hf_txn *txn;
     struct hf_error why;
     client_active(client);
-    if (id && !txn_id_valid(view_of(id)))
-        return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
-                         TXN_ID_SIZE);
+    if (id && txn_check_id(view_of(id), error) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = new_handle(client, id, &txn, error);
     if (status != HF_OK)
         return status;
@@ -365,11 +364,7 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
     enum hf_status status =
         acquire_locked(txn, names, count, options, deadline, ret_keys, &why);
     env_mutex_unlock(&txn->mutex);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 /* ---- The end of a handle --------------------------------------------------------------- */

@@ -238,11 +238,7 @@ static enum hf_status decide_public(struct hf_txn *txn, enum txn_state wanted,
     env_mutex_unlock(&txn->mutex);
     if (ret_decision && known != TXN_PENDING)
         *ret_decision = known == TXN_COMMIT ? HF_COMMIT : HF_ROLLBACK;
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
 
 enum hf_status hf_txn_commit(struct hf_txn *txn, enum hf_decision *ret_decision,

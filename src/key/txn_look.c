@@ -121,9 +121,8 @@ enum hf_status record_announce(struct hf_client *client, struct view id, struct 
 enum hf_status txn_look(struct hf_client *client, struct view id, struct txn_record *ret_record,
                         struct hf_error *error)
 {
-    if (!txn_id_valid(id))
-        return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
-                         TXN_ID_SIZE);
+    if (txn_check_id(id, error) != HF_OK)
+        return HF_INVALID;
     return record_get(client, id, ret_record, NULL, error);
 }
 
@@ -227,9 +226,8 @@ enum hf_status txn_decide(struct hf_client *client, struct view id, enum hf_deci
                           enum txn_state *ret_recorded, struct hf_error *error)
 {
     enum hf_status status = HF_CONFLICT;
-    if (!txn_id_valid(id))
-        return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
-                         TXN_ID_SIZE);
+    if (txn_check_id(id, error) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     for (int tries = 0; status == HF_CONFLICT && tries < DECIDE_TRIES_MAX; tries++)
         status = decide_once(client, id, decision, ret_recorded, error);

@@ -416,23 +416,14 @@ static enum hf_status write_file(struct hf_lock *lock, struct view key, int fd,
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-static enum hf_status tell(enum hf_status status, const struct hf_error *why,
-                           struct hf_error *error)
-{
-    if (status == HF_OK)
-        error_clear(error);
-    else if (error)
-        *error = *why;
-    return status;
-}
-
 enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,
                              size_t size, struct hf_error *error)
 {
     struct hf_error why;
     client_active(lock->client);
-    return tell(fenced_write(lock, view_of(key), (struct view){ size ? data : "", size }, &why),
-                &why, error);
+    return error_tell(
+        error, fenced_write(lock, view_of(key), (struct view){ size ? data : "", size }, &why),
+        &why);
 }
 
 enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
@@ -440,7 +431,7 @@ enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
 {
     struct hf_error why;
     client_active(lock->client);
-    return tell(write_file(lock, view_of(key), fd, &why), &why, error);
+    return error_tell(error, write_file(lock, view_of(key), fd, &why), &why);
 }
 
 enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key, struct hf_error *error)
@@ -450,5 +441,5 @@ enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key, struct hf
         .kind = FENCE_DELETED, .bytes = VIEW(""), .fd = -1, .xxh3 = hash_xxh3(VIEW(""))
     };
     client_active(lock->client);
-    return tell(write_content(lock, view_of(key), &nothing, &why), &why, error);
+    return error_tell(error, write_content(lock, view_of(key), &nothing, &why), &why);
 }

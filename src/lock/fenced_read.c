@@ -284,9 +284,5 @@ enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int
     enum hf_status status = check_readable(fd, &why);
     if (status == HF_OK)
         status = read_object(client, view_of(key), &sink, ret_token, &why);
-    if (status == HF_OK)
-        return error_clear(error);
-    if (error)
-        *error = why;
-    return status;
+    return error_tell(error, status, &why);
 }
