@@ -4,20 +4,25 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
-
-# Build folders: build (gcc, plain), and one for each other way to compile.
-ASAN = -Db_sanitize=address,undefined -Db_lundef=false
-TSAN = -Db_sanitize=thread -Db_lundef=false
 SANITIZED_FACTOR = 5
 
-RUN = tools/run-tests
+RUN = tools/run-tests --build
 
-# A build folder that was made before cmocka was installed has no tests yet.
-WITH_TESTS = grep -q base_test build/build.ninja || meson configure build -Dtests=enabled
+# Compilers and linker: through ccache and with mold, where they are there.
+CCACHE = $(shell command -v ccache)
+LINKER = $(if $(shell command -v mold),CC_LD=mold)
+WITH_GCC = CC="$(CCACHE) gcc" $(LINKER)
+WITH_CLANG = CC="$(CCACHE) clang" $(LINKER)
+
+# A developer's build has the tests, and warnings are errors.
+DEVELOPER = meson setup -Ddeveloper=true --werror
+ASAN = -Db_sanitize=address,undefined -Db_lundef=false
+TSAN = -Db_sanitize=thread -Db_lundef=false
+TEST_BUILDS = build-gcc/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record mutants install asan tsan clang fuzz bench amd64 format \
-	clean setup setup-test
+.PHONY: all help demo check test full record mutants coverage install asan tsan clang fuzz bench amd64 changed \
+	format clean setup setup-test
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -26,64 +31,63 @@ help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: all ## show what there is, in a minute
+	ninja -C build sim/holdfast-sim
 	sh tools/demo.sh build
 
-check: setup-test build/build.ninja ## what a developer runs all day (90 s): unit, local stores, corpora, lint
-	$(WITH_TESTS)
-	ninja -C build
-	$(RUN) --limit 90 build:check
+check: setup-test build-gcc/build.ninja ## what a developer runs all day (1 min): unit, local stores, corpora, lint
+	$(RUN) --budget=check build-gcc:check
 
-test: setup-test build/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja ## all that a change must pass (15 min): check, simulator, servers, sanitizers
-	$(WITH_TESTS)
-	ninja -C build && ninja -C build-clang && ninja -C build-asan && ninja -C build-tsan
-	$(RUN) --limit 900 build:check,test build-clang:compiler \
-		build-asan:check,-source,-sized:$(SANITIZED_FACTOR) \
-		build-tsan:threads,-sized:$(SANITIZED_FACTOR)
+changed: setup-test build-gcc/build.ninja ## the tests of check and test that the uncommitted change can reach
+	$(RUN) --changed build-gcc:check,test
 
-full: setup-test build/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja ## test, and the long instances (75 min)
-	$(WITH_TESTS)
-	ninja -C build && ninja -C build-clang && ninja -C build-asan && ninja -C build-tsan
-	$(RUN) --limit 4500 build:check,test,full build-clang:check,test,-source \
-		build-asan:check,test,-source:$(SANITIZED_FACTOR) \
-		build-tsan:threads:$(SANITIZED_FACTOR)
+test: setup-test $(TEST_BUILDS) ## all that a change must pass (9 min of tests): check, simulator, servers, sanitizers
+	ninja -C build-gcc
+	ninja -C build-asan
+	$(RUN) --budget=test build-gcc:check,test build-clang:clang \
+		build-asan:asan:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
+
+full: setup-test $(TEST_BUILDS) ## test, and the long instances (75 min)
+	$(RUN) --budget=full build-gcc:check,test,full build-clang:check,test,-source \
+		build-asan:asan,check,test,-source:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 	$(MAKE) mutants
 
-record: setup-test build/build.ninja ## the longest runs; their log goes to docs/evidence
-	$(WITH_TESTS)
-	ninja -C build
-	sh tools/record.sh $(RUN) build:record
+record: setup-test build-gcc/build.ninja ## the longest runs; their log goes to docs/evidence
+	sh tools/record.sh $(RUN) build-gcc:record
 
 mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simulator must notice (3 min)
 	test -f build-mutants/build.ninja || \
-		meson setup build-mutants --buildtype=release -Dmutants=true -Dtests=disabled
-	ninja -C build-mutants
+		$(WITH_GCC) meson setup build-mutants --buildtype=release -Dmutants=true
+	ninja -C build-mutants sim/holdfast-sim
 	tools/mutants.py build-mutants/sim/holdfast-sim
 
+coverage: setup-test ## run check and test, and show which lines and branches of src they reach
+	test -f build-coverage/build.ninja || \
+		$(WITH_GCC) $(DEVELOPER) build-coverage --buildtype=debug -Db_coverage=true \
+		-Dc_args=-fprofile-update=atomic
+	sh tools/coverage.sh build-coverage $(RUN) build-coverage:check,test,-alone:3
+
 install: setup ## install under DESTDIR and PREFIX
-	test -f build-install/build.ninja || meson setup build-install -Dtests=disabled
+	test -f build-install/build.ninja || meson setup build-install
 	meson configure build-install -Dprefix=$(abspath $(PREFIX))
 	ninja -C build-install
 	DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild
 
 asan: setup-test build-asan/build.ninja ## check under AddressSanitizer and UBSan
-	ninja -C build-asan
-	$(RUN) build-asan:check,-source,-sized:$(SANITIZED_FACTOR)
+	$(RUN) build-asan:asan:$(SANITIZED_FACTOR)
 
 tsan: setup-test build-tsan/build.ninja ## the threaded tests under ThreadSanitizer
-	ninja -C build-tsan
-	$(RUN) build-tsan:threads:$(SANITIZED_FACTOR)
+	$(RUN) build-tsan:tsan:$(SANITIZED_FACTOR)
 
 clang: setup-test build-clang/build.ninja ## check, compiled by clang
-	ninja -C build-clang
-	$(RUN) build-clang:check,-source,-sized
+	$(RUN) build-clang:check,-source
 
 fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inputs join the corpus
 	ninja -C build-fuzz
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 bench: setup-test ## the figures that must hold, optimised and with the machine idle
-	test -f build-bench/build.ninja || meson setup build-bench --buildtype=release -Dtests=disabled
-	ninja -C build-bench
+	test -f build-bench/build.ninja || $(WITH_GCC) $(DEVELOPER) build-bench --buildtype=release
+	ninja -C build-bench benches
 	sh tools/bench.sh build-bench
 
 amd64: ## build for amd64 and run it under qemu
@@ -93,8 +97,7 @@ format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i
 
 clean: ## remove all build folders
-	rm -rf build build-clang build-asan build-tsan build-fuzz build-bench build-mutants build-install \
-		build-amd64
+	rm -rf build build-*/
 
 setup:
 	@sh tools/setup.sh build
@@ -105,14 +108,17 @@ setup-test:
 build/build.ninja: | setup
 	meson setup build
 
+build-gcc/build.ninja: | setup-test
+	$(WITH_GCC) $(DEVELOPER) build-gcc
+
 build-clang/build.ninja: | setup-test
-	CC=clang meson setup build-clang
+	$(WITH_CLANG) $(DEVELOPER) build-clang
 
 build-asan/build.ninja: | setup-test
-	CC=clang meson setup build-asan $(ASAN)
+	$(WITH_CLANG) $(DEVELOPER) build-asan $(ASAN)
 
 build-tsan/build.ninja: | setup-test
-	CC=clang meson setup build-tsan $(TSAN)
+	$(WITH_CLANG) $(DEVELOPER) build-tsan $(TSAN)
 
 build-fuzz/build.ninja: | setup-test
-	CC=clang meson setup build-fuzz $(ASAN) -Dfuzzers=true
+	$(WITH_CLANG) $(DEVELOPER) build-fuzz $(ASAN) -Dfuzzers=true

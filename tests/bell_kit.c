@@ -28,14 +28,14 @@ const char *in_folder(const char *name)
     return path;
 }
 
-struct mono_time now(void)
+struct mono_time bell_now(void)
 {
     return env_now(env_real());
 }
 
 struct mono_time after_ms(int64_t ms)
 {
-    return mono_add(now(), SPAN_MS(ms));
+    return mono_add(bell_now(), SPAN_MS(ms));
 }
 
 struct mono_time far(void)

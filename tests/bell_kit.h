@@ -15,7 +15,7 @@ void finish(void);
 /* Until the next call. */
 const char *in_folder(const char *name);
 
-struct mono_time now(void);
+struct mono_time bell_now(void);
 struct mono_time after_ms(int64_t ms);
 
 /* Nobody who is woken waits for that long. */

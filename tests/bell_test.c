@@ -40,9 +40,9 @@ static void bell_free(struct bell *bell)
 /* Takes in all that was heard. */
 static void settle(struct bell *bell, uint64_t *ticket)
 {
-    for (int i = 0; i < 100 && bell_listen(bell, ticket, now()); i++)
+    for (int i = 0; i < 100 && bell_listen(bell, ticket, bell_now()); i++)
         ;
-    assert_false(bell_listen(bell, ticket, now()));
+    assert_false(bell_listen(bell, ticket, bell_now()));
 }
 
 /* ---- Tasks that listen --------------------------------------------------------------- */
@@ -118,9 +118,9 @@ static void a_late_look_beside_the_poller(void **state)
     uint64_t ticket = 0;
     settle(bell, &ticket);
     bell->shared.polled = true;
-    assert_false(bell_listen(bell, &ticket, now()));
+    assert_false(bell_listen(bell, &ticket, bell_now()));
     bell_ring(bell);
-    assert_true(bell_listen(bell, &ticket, now()));
+    assert_true(bell_listen(bell, &ticket, bell_now()));
     bell->shared.polled = false;
     settle(bell, &ticket);
     bell_free(bell);
@@ -140,7 +140,7 @@ static void all_who_wait_are_told(void **state)
     stay_start(&second, bell, ticket, (struct mono_time){ MOMENT_FAR });
     until_listening(bell, true, 2);
     bell_ring(bell);
-    assert_true(bell_listen(bell, &ticket, now()));
+    assert_true(bell_listen(bell, &ticket, bell_now()));
     assert_true(stay_end(&first));
     assert_true(stay_end(&second));
     bell->shared.polled = false;
@@ -184,7 +184,7 @@ static void heard_after(struct bell *bell, uint64_t *ticket, const char *what)
     settle(bell, ticket);
     assert_true(bell_listens(bell));
     bell_ring(bell);
-    if (!bell_listen(bell, ticket, now()))
+    if (!bell_listen(bell, ticket, bell_now()))
         fail_msg("after %s a ring was not heard", what);
     settle(bell, ticket);
 }
@@ -235,7 +235,7 @@ static void a_bell_that_cannot_be_made_again(void **state)
     ticket = one.ticket;
     struct mono_time until = after_ms(10);
     assert_false(bell_listen(bell, &ticket, until));
-    assert_false(mono_before(now(), until));
+    assert_false(mono_before(bell_now(), until));
     make_file("like");
     assert_true(bell_listen(bell, &ticket, until));
     assert_true(bell_listens(bell));
@@ -270,7 +270,7 @@ static void a_ring_without_descriptors(void **state)
     struct rlimit old = use_up_descriptors();
     bell_ring(bell);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-    assert_true(bell_listen(bell, &ticket, now()));
+    assert_true(bell_listen(bell, &ticket, bell_now()));
     assert_true(bell_listens(bell));
     bell_free(bell);
     finish();
@@ -285,11 +285,11 @@ static void a_file_system_of_others(void **state)
     bell_init(bell, env_real(), proc, "uptime", "uptime", /* writable */ true);
     assert_false(bell_listens(bell));
     uint64_t ticket = 0;
-    assert_true(bell_listen(bell, &ticket, now()));
+    assert_true(bell_listen(bell, &ticket, bell_now()));
     bell_ring(bell);
     struct mono_time until = after_ms(5);
     assert_false(bell_listen(bell, &ticket, until));
-    assert_false(mono_before(now(), until));
+    assert_false(mono_before(bell_now(), until));
     assert_int_equal(inotify_instances(), 0);
     bell_free(bell);
     close(proc);

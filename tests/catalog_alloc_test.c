@@ -13,19 +13,19 @@ static struct buffer prepare(void)
 {
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 40, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 5, kit_at(10));
-    kit_tend(catalog, kit_at(5000));
-    kit_commit(catalog, &op, 1, 2, 6, 5, kit_at(5000));
-    kit_commit(catalog, &op, 1, 3, 11, 5, kit_at(7000));
-    kit_condemn(catalog, kit_key(1, 90), kit_at(7000));
+    catalog_kit_add(catalog, 1, 40, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 5, catalog_kit_at(10));
+    kit_tend(catalog, catalog_kit_at(5000));
+    kit_commit(catalog, &op, 1, 2, 6, 5, catalog_kit_at(5000));
+    kit_commit(catalog, &op, 1, 3, 11, 5, catalog_kit_at(7000));
+    kit_condemn(catalog, kit_key(1, 90), catalog_kit_at(7000));
     struct view key = kit_key(0, 20);
     op = (struct catalog_op){
         .kind = CATALOG_QUARANTINE, .keys = &key, .key_count = 1, .reason = VIEW("a \"reason\"")
     };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(7000)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(7000)), &op.error);
     assert_true(buffer_append(&catalog->inside->unknown, VIEW(",\"theirs\":[1,2]")));
-    struct buffer text = kit_encode(catalog);
+    struct buffer text = catalog_kit_encode(catalog);
     catalog_free(catalog);
     return text;
 }
@@ -48,7 +48,7 @@ static enum hf_status move(struct catalog *catalog, enum catalog_op_kind kind,
     static struct view keys[64], outputs[2], done;
     static struct compact_settings settings;
     static char names[CATALOG_CHILDREN][16];
-    *op = (struct catalog_op){ .kind = kind, .keys = keys, .drawn = kit_at(7500).now };
+    *op = (struct catalog_op){ .kind = kind, .keys = keys, .drawn = catalog_kit_at(7500).now };
     for (unsigned i = 0; i < 64; i++)
         chunks[i] = kit_chunk(0, 100 + i);
     chunks[3].writer = VIEW("another");
@@ -83,16 +83,16 @@ static enum hf_status move(struct catalog *catalog, enum catalog_op_kind kind,
         snprintf(names[i], sizeof names[i], "child-%zu", i);
         op->children[i] = view_of(names[i]);
     }
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.command = VIEW("sort -o {output} {inputs}");
     op->settings = &settings;
-    struct evidence at = kit_at(7500);
+    struct evidence at = catalog_kit_at(7500);
     return catalog_apply(catalog, op, &at);
 }
 
 static void assert_same_bytes(const struct catalog *catalog, const struct buffer *text)
 {
-    struct buffer now = kit_encode(catalog);
+    struct buffer now = catalog_kit_encode(catalog);
     assert_true(view_equal(buffer_view(&now), buffer_view(text)));
     buffer_release(&now);
 }
@@ -119,7 +119,7 @@ static long fail_each_allocation_of(const struct buffer *text, enum catalog_op_k
         assert_status(HF_OK, status, &op.error);
         assert_true(op.changed);
         catalog_check(catalog);
-        catalog_free(kit_reload(catalog, NULL, 8000));
+        catalog_free(catalog_kit_reload(catalog, NULL, 8000));
         catalog_free(catalog);
         if (!happened)
             return failed;
@@ -164,9 +164,9 @@ static void reading_fails_whole(void **state)
 static void making_and_writing_fail_whole(void **state)
 {
     (void)state;
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     struct catalog *parent = kit_catalog();
-    kit_add(parent, 1, 20, kit_at(1));
+    catalog_kit_add(parent, 1, 20, catalog_kit_at(1));
     for (long n = 0;; n++) {
         struct catalog *catalog = NULL;
         struct hf_error error;

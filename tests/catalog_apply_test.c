@@ -23,7 +23,7 @@ static void adds_with_sequences(void **state)
     struct chunk chunks[3] = { kit_chunk(0, 1), kit_chunk(0, 2), kit_chunk(0, 3) };
     chunks[1].writer = VIEW("a");
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = chunks, .chunk_count = 3 };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(10)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(10)), &op.error);
     assert_true(op.changed && !op.already);
     assert_int_equal(catalog->live_count, 3);
     assert_int_equal(catalog->live[0].sequence, 1);
@@ -44,15 +44,16 @@ static void adds_once(void **state)
     struct catalog *catalog = kit_catalog();
     struct chunk chunks[2] = { kit_chunk(0, 1), kit_chunk(0, 2) };
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = chunks, .chunk_count = 2 }, other;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(10)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(10)), &op.error);
     /* Also when the names are old, and whatever became of them since. */
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(90000)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(90000)), &op.error);
     assert_true(op.already && !op.changed);
-    assert_status(HF_OK, kit_commit(catalog, &other, 1, 7, 1, 2, kit_at(20)), &other.error);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(30)), &op.error);
+    assert_status(HF_OK, kit_commit(catalog, &other, 1, 7, 1, 2, catalog_kit_at(20)),
+                  &other.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(30)), &op.error);
     assert_true(op.already && !op.changed);
-    assert_int_equal(kit_tend(catalog, kit_at(5000)), 2);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(5001)), &op.error);
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(5001)), &op.error);
     assert_true(op.already && !op.changed);
     assert_int_equal(catalog->writers[0].sequence, 2);
     catalog_free(catalog);
@@ -62,7 +63,7 @@ static enum hf_status add_one(struct catalog *catalog, struct chunk chunk, int64
                               struct hf_error *error)
 {
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1 };
-    enum hf_status status = kit_apply(catalog, &op, kit_at(seconds));
+    enum hf_status status = kit_apply(catalog, &op, catalog_kit_at(seconds));
     *error = op.error;
     return status;
 }
@@ -73,7 +74,7 @@ static void add_is_refused(void **state)
     struct catalog *catalog = kit_catalog();
     struct hf_error error;
     struct chunk good = kit_chunk(0, 1), bad;
-    assert_int_equal(kit_condemn(catalog, good.key, kit_at(1)), CONDEMN_DONE);
+    assert_int_equal(kit_condemn(catalog, good.key, catalog_kit_at(1)), CONDEMN_DONE);
     assert_status(HF_CONFLICT, add_one(catalog, good, 1, &error), &error);
     good = kit_chunk(0, 2);
     assert_status(HF_EXPIRED, add_one(catalog, good, 50000, &error), &error);
@@ -101,9 +102,9 @@ static void add_is_refused(void **state)
     assert_status(HF_INVALID, add_one(catalog, bad, 1, &error), &error);
     struct chunk twice[2] = { kit_chunk(0, 4), kit_chunk(0, 4) };
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = twice, .chunk_count = 2 };
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     op.chunk_count = 0;
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     assert_int_equal(catalog->live_count, 1);
     assert_int_equal(catalog->writer_count, 1);
     catalog_free(catalog);
@@ -122,7 +123,7 @@ static void long_entry_is_refused(void **state)
     assert_status(HF_INVALID, add_one(catalog, chunk, 1, &error), &error);
     memset(key, '"', sizeof key);
     assert_status(HF_OK, add_one(catalog, chunk, 1, &error), &error);
-    struct catalog *again = kit_reload(catalog, NULL, 5);
+    struct catalog *again = catalog_kit_reload(catalog, NULL, 5);
     assert_int_equal(catalog_state(again, chunk.key), CHUNK_LIVE);
     catalog_free(again);
     catalog_free(catalog);
@@ -133,17 +134,18 @@ static void full_catalog_says_so(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     for (unsigned i = 0; i < CATALOG_LIVE_MAX; i += 256)
-        kit_add(catalog, i, 256, kit_at(1));
+        catalog_kit_add(catalog, i, 256, catalog_kit_at(1));
     struct chunk chunk = kit_chunk(0, CATALOG_LIVE_MAX);
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1 };
-    assert_status(HF_UNAVAILABLE, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_UNAVAILABLE, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     assert_true(op.full);
     assert_true(catalog_pressure(catalog) >= 100);
     assert_false(catalog_is_clogged(catalog));
     /* Commits make it smaller. */
     struct catalog_op commit;
-    assert_status(HF_OK, kit_commit(catalog, &commit, 1, 1, 0, 15, kit_at(2)), &commit.error);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(3)), &op.error);
+    assert_status(HF_OK, kit_commit(catalog, &commit, 1, 1, 0, 15, catalog_kit_at(2)),
+                  &commit.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(3)), &op.error);
     assert_false(op.full);
     catalog_free(catalog);
 }
@@ -165,7 +167,7 @@ static void many_writers_share(void **state)
         writer_place(catalog->writers, catalog->writer_count, VIEW(CATALOG_WRITERS_REST));
     assert_int_equal(catalog->writers[rest].sequence, 3);
     assert_int_equal(catalog->live[CATALOG_WRITERS_MAX + 2].sequence, 3);
-    catalog_free(kit_reload(catalog, NULL, 2));
+    catalog_free(catalog_kit_reload(catalog, NULL, 2));
     catalog_free(catalog);
 }
 
@@ -176,8 +178,8 @@ static void commits(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 5, kit_at(1));
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 2, 3, kit_at(2)), &op.error);
+    catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 2, 3, catalog_kit_at(2)), &op.error);
     assert_true(op.changed && !op.already);
     assert_int_equal(catalog->live_count, 3);
     assert_true(view_equal(catalog->live[2].key, kit_key(1, 9)));
@@ -191,9 +193,10 @@ static void commits(void **state)
     expect_state(catalog, kit_key(1, 9), CHUNK_LIVE);
     assert_null(catalog_find(catalog, kit_key(0, 3)));
     /* Once, whatever became of it. */
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 2, 3, kit_at(90000)), &op.error);
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 2, 3, catalog_kit_at(90000)),
+                  &op.error);
     assert_true(op.already && !op.changed);
-    kit_add(catalog, 10, 1, kit_at(3));
+    catalog_kit_add(catalog, 10, 1, catalog_kit_at(3));
     catalog_free(catalog);
 }
 
@@ -202,12 +205,14 @@ static void commit_needs_live_sources(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 4, kit_at(1));
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, kit_at(2)), &op.error);
-    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 2, 2, kit_at(2)), &op.error);
+    catalog_kit_add(catalog, 1, 4, catalog_kit_at(1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(2)), &op.error);
+    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 2, 2, catalog_kit_at(2)),
+                  &op.error);
     expect_state(catalog, kit_key(0, 3), CHUNK_LIVE);
     expect_state(catalog, kit_key(1, 10), CHUNK_UNKNOWN);
-    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 4, 2, kit_at(2)), &op.error);
+    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 4, 2, catalog_kit_at(2)),
+                  &op.error);
     catalog_free(catalog);
 }
 
@@ -216,28 +221,29 @@ static void commit_is_refused(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 4, kit_at(1));
-    assert_int_equal(kit_condemn(catalog, kit_key(1, 9), kit_at(2)), CONDEMN_DONE);
-    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 9, 1, 2, kit_at(2)), &op.error);
+    catalog_kit_add(catalog, 1, 4, catalog_kit_at(1));
+    assert_int_equal(kit_condemn(catalog, kit_key(1, 9), catalog_kit_at(2)), CONDEMN_DONE);
+    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(2)),
+                  &op.error);
     struct view keys[2] = { kit_key(0, 1), kit_key(0, 2) };
     op = (struct catalog_op){
         .kind = CATALOG_COMMIT, .keys = keys, .key_count = 2, .target = kit_chunk(1, 10)
     };
-    assert_status(HF_EXPIRED, kit_apply(catalog, &op, kit_at(50000)), &op.error);
+    assert_status(HF_EXPIRED, kit_apply(catalog, &op, catalog_kit_at(50000)), &op.error);
     op.target.key = kit_key_of("elsewhere", 1, 10);
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     op.target = kit_chunk(0, 10);
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     op.target = kit_chunk(1, 10);
     op.target.level = 8;
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     op.target = kit_chunk(1, 10);
     keys[1] = keys[0];
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     keys[1] = op.target.key;
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     op.key_count = 0;
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_int_equal(catalog->live_count, 4);
     catalog_free(catalog);
 }
@@ -247,13 +253,13 @@ static void cascade_is_counted(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 0, 19, kit_at(1));
+    catalog_kit_add(catalog, 0, 19, catalog_kit_at(1));
     assert_int_equal(catalog->due.clock, 0);
-    kit_add(catalog, 19, 1, kit_at(5));
+    catalog_kit_add(catalog, 19, 1, catalog_kit_at(5));
     assert_int_equal(catalog->due.us, 6000000);
-    kit_add(catalog, 20, 1, kit_at(7));
+    catalog_kit_add(catalog, 20, 1, catalog_kit_at(7));
     assert_int_equal(catalog->due.us, 6000000);
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 1, 0, 21, kit_at(8)), &op.error);
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 1, 0, 21, catalog_kit_at(8)), &op.error);
     assert_int_equal(catalog->cascade.counts[1], 0);
     assert_int_equal(catalog->cascade.counts[2], 1);
     assert_int_equal(catalog->due.clock, 0);
@@ -268,23 +274,24 @@ static void condemn_answers(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 4, kit_at(1));
-    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), kit_at(2)), CONDEMN_HAPPENED);
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, kit_at(2)), &op.error);
-    assert_int_equal(kit_condemn(catalog, kit_key(1, 9), kit_at(2)), CONDEMN_HAPPENED);
-    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), kit_at(2)), CONDEMN_HAPPENED);
-    assert_int_equal(kit_tend(catalog, kit_at(5000)), 2);
+    catalog_kit_add(catalog, 1, 4, catalog_kit_at(1));
+    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), catalog_kit_at(2)), CONDEMN_HAPPENED);
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(2)), &op.error);
+    assert_int_equal(kit_condemn(catalog, kit_key(1, 9), catalog_kit_at(2)), CONDEMN_HAPPENED);
+    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), catalog_kit_at(2)), CONDEMN_HAPPENED);
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
     expect_state(catalog, kit_key(0, 1), CHUNK_RETIRED);
-    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), kit_at(5000)), CONDEMN_HAPPENED);
+    assert_int_equal(kit_condemn(catalog, kit_key(0, 1), catalog_kit_at(5000)),
+                     CONDEMN_HAPPENED);
     assert_int_equal(catalog->removal_count, 1);
-    assert_int_equal(kit_condemn(catalog, kit_key(1, 8), kit_at(5000)), CONDEMN_DONE);
+    assert_int_equal(kit_condemn(catalog, kit_key(1, 8), catalog_kit_at(5000)), CONDEMN_DONE);
     expect_state(catalog, kit_key(1, 8), CHUNK_CONDEMNED);
     assert_int_equal(catalog->removal_count, 2);
-    assert_int_equal(kit_condemn(catalog, kit_key(1, 8), kit_at(5001)), CONDEMN_DONE);
+    assert_int_equal(kit_condemn(catalog, kit_key(1, 8), catalog_kit_at(5001)), CONDEMN_DONE);
     assert_int_equal(catalog->removal_count, 2);
     struct view foreign = kit_key_of("elsewhere", 1, 1);
     op = (struct catalog_op){ .kind = CATALOG_CONDEMN, .keys = &foreign, .key_count = 1 };
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(5001)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(5001)), &op.error);
     catalog_free(catalog);
 }
 
@@ -301,7 +308,7 @@ static bool condemn_with(struct catalog *catalog, unsigned output, enum blame bl
                              .source_count = 3,
                              .culprit = sources[1],
                              .reason = reason };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(100 + output)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(100 + output)), &op.error);
     return op.changed;
 }
 
@@ -316,14 +323,14 @@ static void condemn_alone(struct catalog *catalog, unsigned output, unsigned sou
                              .sources = &one,
                              .source_count = 1,
                              .reason = reason };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(100 + output)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(100 + output)), &op.error);
 }
 
 static void tries_are_counted(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 1, 3, kit_at(1));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     assert_true(condemn_with(catalog, 1, BLAME_GROUP, VIEW("it broke")));
     assert_int_equal(catalog->live[0].tries, 1);
     assert_int_equal(catalog->live[2].tries, 0);
@@ -344,7 +351,7 @@ static void tries_are_counted(void **state)
     condemn_with(catalog, 6, BLAME_GROUP, VIEW("again"));
     assert_int_equal(catalog->live[1].tries, 5);
     assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 4 times: it \"broke\"")));
-    catalog_free(kit_reload(catalog, NULL, 200));
+    catalog_free(catalog_kit_reload(catalog, NULL, 200));
     catalog_free(catalog);
 }
 
@@ -353,8 +360,8 @@ static void no_try_for_what_happened(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 5, kit_at(1));
-    assert_status(HF_OK, kit_commit(catalog, &op, 1, 6, 4, 2, kit_at(2)), &op.error);
+    catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 6, 4, 2, catalog_kit_at(2)), &op.error);
     assert_false(condemn_with(catalog, 6, BLAME_GROUP, VIEW("it broke")));
     assert_int_equal(catalog->live[0].tries, 0);
     catalog_free(catalog);
@@ -364,7 +371,7 @@ static void culprit_is_quarantined(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 1, 3, kit_at(1));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     condemn_with(catalog, 1, BLAME_CHUNK, VIEW(""));
     assert_int_equal(catalog->live[0].tries, 0);
     assert_int_equal(catalog->live[0].quarantine.size, 0);
@@ -378,7 +385,7 @@ static void quarantines_and_releases(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 1, 3, kit_at(1));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     condemn_with(catalog, 1, BLAME_GROUP, VIEW("x"));
     char why[300];
     memset(why, 'a', sizeof why);
@@ -388,24 +395,24 @@ static void quarantines_and_releases(void **state)
     struct catalog_op op = {
         .kind = CATALOG_QUARANTINE, .keys = keys, .key_count = 2, .reason = { why, sizeof why }
     };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(300)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(300)), &op.error);
     assert_true(op.changed);
     assert_int_equal(catalog->live[0].quarantine.size, REASON_BYTES_MAX - 1);
     assert_memory_equal(catalog->live[0].quarantine.data + 4, "a  a", 4);
     assert_int_equal(catalog->live[0].tries, 1);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(301)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(301)), &op.error);
     assert_false(op.changed);
     op.reason = VIEW("");
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(302)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(302)), &op.error);
     assert_true(op.changed);
     assert_int_equal(catalog->live[0].tries, 0);
     assert_int_equal(catalog->live[0].quarantine.size, 0);
     assert_int_equal(catalog->live[0].since.us, 303000000);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(303)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(303)), &op.error);
     assert_false(op.changed);
     keys[1] = kit_key(0, 4);
     op.reason = VIEW("why");
-    assert_status(HF_NOT_FOUND, kit_apply(catalog, &op, kit_at(304)), &op.error);
+    assert_status(HF_NOT_FOUND, kit_apply(catalog, &op, catalog_kit_at(304)), &op.error);
     assert_int_equal(catalog->live[0].quarantine.size, 0);
     catalog_free(catalog);
 }

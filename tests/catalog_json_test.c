@@ -87,7 +87,7 @@ static void reads_all(void **state)
     assert_true(catalog->removals[0].done);
     assert_int_equal(catalog->removals[1].restamps, 3);
     assert_int_equal(catalog->dead_count, 5);
-    catalog_free(kit_reload(catalog, NULL, 5));
+    catalog_free(catalog_kit_reload(catalog, NULL, 5));
     catalog_free(catalog);
 }
 
@@ -107,10 +107,10 @@ static void unknown_members_survive(void **state)
         { .kind = CATALOG_TEND, .restamp = true },
     };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        assert_status(HF_OK, kit_apply(catalog, &ops[i], kit_at(50)), &ops[i].error);
+        assert_status(HF_OK, kit_apply(catalog, &ops[i], catalog_kit_at(50)), &ops[i].error);
         assert_true(ops[i].changed);
     }
-    struct buffer text = kit_encode(catalog);
+    struct buffer text = catalog_kit_encode(catalog);
     assert_true(contains(&text, "\"ttl_ms\":7000"));
     assert_true(contains(&text, ",\"theirs\":{\"a\":[1,2.5e3]}}"));
     assert_true(contains(&text, ",\"mine\":null,\"last\":{\"x\":\"y\"}}"));
@@ -118,7 +118,7 @@ static void unknown_members_survive(void **state)
     assert_true(contains(&text, ",\"color\":\"blue\"}"));
     assert_true(contains(&text, ",\"restamps\":1,\"note\":1,\"keys\":"));
     buffer_release(&text);
-    catalog_free(kit_reload(catalog, NULL, 60));
+    catalog_free(catalog_kit_reload(catalog, NULL, 60));
     catalog_free(catalog);
 }
 
@@ -128,11 +128,11 @@ static void unknown_members_of_graves_survive(void **state)
     (void)state;
     struct catalog *catalog = read_whole();
     struct catalog_op op = { .kind = CATALOG_TEND, .restamp = true };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(50)), &op.error);
-    struct buffer text = kit_encode(catalog);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(50)), &op.error);
+    struct buffer text = catalog_kit_encode(catalog);
     assert_true(contains(&text, ",\"restamps\":1,\"why\":[],\"chunks\":["));
     buffer_release(&text);
-    catalog_free(kit_reload(catalog, NULL, 60));
+    catalog_free(catalog_kit_reload(catalog, NULL, 60));
     catalog_free(catalog);
 }
 
@@ -140,7 +140,7 @@ static void unchanged_entries_keep_their_bytes(void **state)
 {
     (void)state;
     struct catalog *catalog = read_whole();
-    struct buffer text = kit_encode(catalog);
+    struct buffer text = catalog_kit_encode(catalog);
     assert_true(contains(&text, CHUNK_A));
     assert_true(contains(&text, ",\"why\":[],\"chunks\":[" CHUNK_B));
     buffer_release(&text);
@@ -160,7 +160,7 @@ static void reads_children(void **state)
     assert_int_equal(catalog->reference_count, 3);
     assert_int_equal(catalog->references[2].child, 6);
     assert_int_equal(catalog_state(catalog, VIEW("data/default/L0/h.usv")), CHUNK_MOVED);
-    catalog_free(kit_reload(catalog, NULL, 5));
+    catalog_free(catalog_kit_reload(catalog, NULL, 5));
     catalog_free(catalog);
 }
 
@@ -282,12 +282,12 @@ static void later_versions_are_refused(void **state)
 static void another_partition_is_corrupt(void **state)
 {
     (void)state;
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     struct catalog *catalog = read_whole(), *other = NULL, *again = NULL;
     struct hf_error error;
     assert_status(HF_OK, catalog_new(VIEW("other"), VIEW(""), 0, &settings, &other, &error),
                   &error);
-    struct buffer text = kit_encode(other);
+    struct buffer text = catalog_kit_encode(other);
     assert_int_equal(catalog_decode(buffer_view(&text), (struct mono_time){ 0 }, catalog,
                                     &again, &error),
                      HF_CORRUPT);
@@ -318,7 +318,7 @@ static void damage_anywhere(void **state)
             assert_true(status == HF_OK || status == HF_CORRUPT || status == HF_UNSUPPORTED);
             if (status == HF_OK) {
                 catalog_check(catalog);
-                catalog_free(kit_reload(catalog, NULL, 1));
+                catalog_free(catalog_kit_reload(catalog, NULL, 1));
             }
             catalog_free(catalog);
         }
@@ -355,7 +355,7 @@ static void settings_are_checked(void **state)
 {
     (void)state;
     struct hf_error error;
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.key = settings.time = VIEW("");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
@@ -363,18 +363,18 @@ static void settings_are_checked(void **state)
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.time = VIEW("3");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.format = MERGE_EXEC;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     settings.command = VIEW("sort -o {output} {inputs}");
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.headless = true;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.grace_ms = -1;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.level0_count = 1;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     enum compact_policy policy = POLICY_LEVELS;
@@ -392,12 +392,12 @@ static void settings_that_could_never_work_are_refused(void **state)
     struct hf_error error;
     struct compact_settings settings;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        settings = kit_settings();
+        settings = catalog_kit_settings();
         settings.format = MERGE_EXEC;
         settings.command = view_of(commands[i]);
         assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     }
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.key = VIEW("name");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     settings.format = MERGE_CSV;
@@ -407,7 +407,7 @@ static void settings_that_could_never_work_are_refused(void **state)
     settings.key = VIEW("1");
     settings.time = VIEW("0");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings = kit_settings();
+    settings = catalog_kit_settings();
     settings.backlog_max = settings.level0_count - 1;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     settings.policy = POLICY_CASCADE;

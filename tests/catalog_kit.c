@@ -6,7 +6,7 @@
 
 #define KIT_KEYS 65536
 
-struct compact_settings kit_settings(void)
+struct compact_settings catalog_kit_settings(void)
 {
     struct compact_settings settings = compact_settings_default();
     settings.key = VIEW("1");
@@ -18,7 +18,7 @@ struct compact_settings kit_settings(void)
 
 struct catalog *kit_catalog(void)
 {
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     struct catalog *catalog = NULL;
     struct hf_error error;
     assert_status(HF_OK,
@@ -37,7 +37,7 @@ struct evidence kit_at_clock(int64_t seconds, const char *clock)
                               .nonce = VIEW("0123456789abcdef0123456789abcdef") };
 }
 
-struct evidence kit_at(int64_t seconds)
+struct evidence catalog_kit_at(int64_t seconds)
 {
     return kit_at_clock(seconds, "clock-a");
 }
@@ -80,7 +80,8 @@ enum hf_status kit_apply(struct catalog *catalog, struct catalog_op *op, struct 
     return status;
 }
 
-void kit_add(struct catalog *catalog, unsigned first, unsigned count, struct evidence at)
+void catalog_kit_add(struct catalog *catalog, unsigned first, unsigned count,
+                     struct evidence at)
 {
     struct chunk chunks[512];
     assert_true(count <= 512);
@@ -126,17 +127,17 @@ size_t kit_tend(struct catalog *catalog, struct evidence at)
     return op.moved;
 }
 
-struct buffer kit_encode(const struct catalog *catalog)
+struct buffer catalog_kit_encode(const struct catalog *catalog)
 {
     struct buffer text = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
     assert_true(catalog_encode(catalog, VIEW("nonce"), &text));
     return text;
 }
 
-struct catalog *kit_reload(const struct catalog *catalog, const struct catalog *previous,
-                           int64_t seconds)
+struct catalog *catalog_kit_reload(const struct catalog *catalog,
+                                   const struct catalog *previous, int64_t seconds)
 {
-    struct buffer text = kit_encode(catalog), again;
+    struct buffer text = catalog_kit_encode(catalog), again;
     struct catalog *read = NULL;
     struct hf_error error;
     assert_status(HF_OK,
@@ -144,7 +145,7 @@ struct catalog *kit_reload(const struct catalog *catalog, const struct catalog *
                                  previous, &read, &error),
                   &error);
     catalog_check(read);
-    again = kit_encode(read);
+    again = catalog_kit_encode(read);
     assert_true(view_equal(buffer_view(&text), buffer_view(&again)));
     assert_int_equal(catalog_live_hash(read), catalog_live_hash(catalog));
     buffer_release(&text);

@@ -9,14 +9,14 @@
 #define KIT_HOUR_MS   INT64_C(3600000)
 
 /* Settings that a catalog takes: usv by key 1 and time 3, grace 1,000 s, D 100,000 s. */
-struct compact_settings kit_settings(void);
+struct compact_settings catalog_kit_settings(void);
 
 struct catalog *kit_catalog(void);
 
 /* The seconds since some start, on the clock `clock`, which is a second wide; our boot-time
  * clock shows the same. */
 struct evidence kit_at_clock(int64_t seconds, const char *clock);
-struct evidence kit_at(int64_t seconds);
+struct evidence catalog_kit_at(int64_t seconds);
 
 /* The key of chunk number n of a level, in a partition; kept for ever. */
 struct view kit_key(unsigned level, unsigned n);
@@ -29,17 +29,18 @@ struct chunk kit_chunk(unsigned level, unsigned n);
 enum hf_status kit_apply(struct catalog *catalog, struct catalog_op *op, struct evidence at);
 
 /* The same for one kind each, expecting OK; names were drawn just now. */
-void kit_add(struct catalog *catalog, unsigned first, unsigned count, struct evidence at);
+void catalog_kit_add(struct catalog *catalog, unsigned first, unsigned count,
+                     struct evidence at);
 enum hf_status kit_commit(struct catalog *catalog, struct catalog_op *op, unsigned level,
                           unsigned target, unsigned first, unsigned count, struct evidence at);
 enum condemned kit_condemn(struct catalog *catalog, struct view key, struct evidence at);
 size_t kit_tend(struct catalog *catalog, struct evidence at);
 
-struct buffer kit_encode(const struct catalog *catalog);
+struct buffer catalog_kit_encode(const struct catalog *catalog);
 
 /* As it stands in the store, read at this moment. */
-struct catalog *kit_reload(const struct catalog *catalog, const struct catalog *previous,
-                           int64_t seconds);
+struct catalog *catalog_kit_reload(const struct catalog *catalog,
+                                   const struct catalog *previous, int64_t seconds);
 
 /* What a catalog that is read from this text says. */
 enum hf_status kit_decode(const char *text, struct catalog **ret_catalog,

@@ -17,7 +17,7 @@ static enum hf_status add_one(struct catalog *catalog, struct chunk chunk, int64
                               struct hf_error *error)
 {
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1 };
-    enum hf_status status = kit_apply(catalog, &op, kit_at(seconds));
+    enum hf_status status = kit_apply(catalog, &op, catalog_kit_at(seconds));
     *error = op.error;
     return status;
 }
@@ -28,22 +28,22 @@ static void retires_by_the_last_record(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 98, 5, kit_at(1)); /* 98, 99 an hour before 100 to 102 */
+    catalog_kit_add(catalog, 98, 5, catalog_kit_at(1)); /* 98, 99 an hour before 100 to 102 */
     struct catalog_op op = { .kind = CATALOG_RETIRE };
     op.cutoff_ms = catalog->live[0].max_ms;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_false(op.changed);
     op.cutoff_ms++;
     op.most = 1;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_int_equal(op.moved, 1);
     op.most = 0;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_int_equal(op.moved, 1);
     expect_state(catalog, kit_key(0, 99), CHUNK_TOMBSTONE);
     expect_state(catalog, kit_key(0, 100), CHUNK_LIVE);
     assert_int_equal(catalog->graves[1].into.size, 0);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_false(op.changed);
     catalog_free(catalog);
 }
@@ -53,18 +53,18 @@ static void graves_move_after_grace(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 9, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 3, kit_at(10));
-    kit_commit(catalog, &op, 1, 2, 4, 3, kit_at(10));
-    kit_commit(catalog, &op, 1, 3, 7, 3, kit_at(500));
-    assert_int_equal(kit_tend(catalog, kit_at(10 + 1 + 1000 + 30)), 0);
+    catalog_kit_add(catalog, 1, 9, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
+    kit_commit(catalog, &op, 1, 2, 4, 3, catalog_kit_at(10));
+    kit_commit(catalog, &op, 1, 3, 7, 3, catalog_kit_at(500));
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(10 + 1 + 1000 + 30)), 0);
     op = (struct catalog_op){ .kind = CATALOG_TEND, .most = 2 };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(1042)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1042)), &op.error);
     assert_int_equal(op.moved, 3); /* a grave is moved whole */
     op.most = 5;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(1042)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1042)), &op.error);
     assert_int_equal(op.moved, 3);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(1042)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1042)), &op.error);
     assert_false(op.changed);
     assert_int_equal(catalog->removal_count, 2);
     assert_int_equal(catalog->grave_count, 1);
@@ -79,14 +79,14 @@ static void what_is_watched_moves(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 3, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 3, kit_at(10));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
     /* On another clock, and not known to be written: nothing was seen. */
     assert_int_equal(kit_tend(catalog, kit_at_clock(5000, "clock-b")), 0);
     catalog_written(catalog, (struct mono_time){ 6000 * INT64_C(1000000) });
     assert_int_equal(kit_tend(catalog, kit_at_clock(7000, "clock-b")), 0);
-    struct catalog *again = kit_reload(catalog, catalog, 6500);
-    struct catalog *anew = kit_reload(catalog, NULL, 6500);
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 6500);
+    struct catalog *anew = catalog_kit_reload(catalog, NULL, 6500);
     assert_int_equal(kit_tend(again, kit_at_clock(7001, "clock-b")), 3);
     assert_int_equal(kit_tend(anew, kit_at_clock(7001, "clock-b")), 0);
     assert_int_equal(kit_tend(anew, kit_at_clock(7501, "clock-b")), 3);
@@ -100,9 +100,9 @@ static void unwritten_is_not_seen_before(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 3, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 3, kit_at(10));
-    struct catalog *again = kit_reload(catalog, catalog, 3000);
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 3000);
     assert_int_equal(again->graves[0].seen.us, 3000 * INT64_C(1000000));
     catalog_free(again);
     catalog_free(catalog);
@@ -117,7 +117,7 @@ static enum hf_status tend_keys(struct catalog *catalog, struct catalog_op *op,
                                .done_count = done != NULL,
                                .gone = gone,
                                .gone_count = gone != NULL };
-    return kit_apply(catalog, op, kit_at(seconds));
+    return kit_apply(catalog, op, catalog_kit_at(seconds));
 }
 
 static void deleting_stays_for_d(void **state)
@@ -125,9 +125,9 @@ static void deleting_stays_for_d(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 3, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 3, kit_at(10));
-    assert_int_equal(kit_tend(catalog, kit_at(2000)), 3);
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(2000)), 3);
     struct view key = kit_key(0, 2), other = kit_key(0, 4);
     /* Not done yet: not dropped, however late. */
     assert_status(HF_OK, tend_keys(catalog, &op, NULL, &key, 900000), &op.error);
@@ -156,11 +156,11 @@ static void restamps_what_it_cannot_read(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 3, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 3, kit_at(10));
-    kit_condemn(catalog, kit_key(1, 9), kit_at(10));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
+    kit_condemn(catalog, kit_key(1, 9), catalog_kit_at(10));
     op = (struct catalog_op){ .kind = CATALOG_TEND, .restamp = true };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(20)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
     assert_false(op.changed);
     assert_status(HF_OK, kit_apply(catalog, &op, kit_at_clock(20, "")), &op.error);
     assert_false(op.changed);
@@ -169,7 +169,7 @@ static void restamps_what_it_cannot_read(void **state)
     assert_int_equal(catalog->graves[0].since.us, 51000000);
     assert_int_equal(catalog->graves[0].restamps, 1);
     assert_int_equal(catalog->removals[0].restamps, 1);
-    struct catalog *again = kit_reload(catalog, catalog, 60);
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 60);
     assert_int_equal(again->graves[0].restamps, 1);
     catalog_free(again);
     for (int i = 0; i < 40; i++)
@@ -184,7 +184,7 @@ static void restamps_what_it_cannot_read(void **state)
 static enum hf_status undelete(struct catalog *catalog, struct catalog_op *op, struct view key)
 {
     *op = (struct catalog_op){ .kind = CATALOG_UNDELETE, .keys = &key, .key_count = 1 };
-    enum hf_status status = kit_apply(catalog, op, kit_at(50));
+    enum hf_status status = kit_apply(catalog, op, catalog_kit_at(50));
     op->keys = NULL;
     return status;
 }
@@ -194,8 +194,8 @@ static void undelete_undoes_a_merge(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 5, kit_at(1));
-    kit_commit(catalog, &op, 1, 9, 1, 3, kit_at(10));
+    catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 9, 1, 3, catalog_kit_at(10));
     assert_status(HF_OK, undelete(catalog, &op, kit_key(0, 2)), &op.error);
     assert_true(op.changed);
     assert_int_equal(op.moved, 3);
@@ -208,7 +208,7 @@ static void undelete_undoes_a_merge(void **state)
     assert_true(op.already && !op.changed);
     /* The other way round would make the rows live twice. */
     assert_status(HF_CONFLICT, undelete(catalog, &op, kit_key(1, 9)), &op.error);
-    struct catalog *again = kit_reload(catalog, catalog, 60);
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 60);
     assert_status(HF_CONFLICT, undelete(again, &op, kit_key(1, 9)), &op.error);
     catalog_free(again);
     catalog_free(catalog);
@@ -219,13 +219,13 @@ static void undelete_is_refused(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 4, kit_at(1));
+    catalog_kit_add(catalog, 1, 4, catalog_kit_at(1));
     assert_status(HF_NOT_FOUND, undelete(catalog, &op, kit_key(0, 9)), &op.error);
-    kit_commit(catalog, &op, 1, 1, 1, 2, kit_at(10));
-    kit_commit(catalog, &op, 1, 2, 3, 2, kit_at(10));
-    kit_commit(catalog, &op, 2, 1, 1, 2, kit_at(10));
+    kit_commit(catalog, &op, 1, 1, 1, 2, catalog_kit_at(10));
+    kit_commit(catalog, &op, 1, 2, 3, 2, catalog_kit_at(10));
+    kit_commit(catalog, &op, 2, 1, 1, 2, catalog_kit_at(10));
     assert_status(HF_CONFLICT, undelete(catalog, &op, kit_key(0, 1)), &op.error);
-    assert_int_equal(kit_tend(catalog, kit_at(5000)), 6);
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 6);
     assert_status(HF_NOT_FOUND, undelete(catalog, &op, kit_key(0, 1)), &op.error);
     catalog_free(catalog);
 }
@@ -234,15 +234,15 @@ static void undelete_of_what_was_retired(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 1, 3, kit_at(1));
+    catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = CHUNK_MS_MAX };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(2)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
     assert_int_equal(op.moved, 3);
     for (unsigned i = 1; i <= 3; i++) {
         assert_status(HF_OK, undelete(catalog, &op, kit_key(0, i)), &op.error);
         assert_int_equal(op.moved, 1);
         assert_int_equal(catalog->live_count, i);
-        catalog_free(kit_reload(catalog, catalog, 60));
+        catalog_free(catalog_kit_reload(catalog, catalog, 60));
     }
     assert_int_equal(catalog->grave_count, 0);
     catalog_free(catalog);
@@ -268,10 +268,10 @@ static void splits(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
-    kit_add(catalog, 1, 100, kit_at(1));
-    kit_commit(catalog, &op, 1, 9, 1, 3, kit_at(10));
+    catalog_kit_add(catalog, 1, 100, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 9, 1, 3, catalog_kit_at(10));
     op = split_op(catalog);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(20)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
     assert_true(op.changed);
     assert_int_equal(op.moved, 98);
     assert_int_equal(catalog->live_count, 0);
@@ -281,17 +281,19 @@ static void splits(void **state)
     for (size_t i = 0; i < catalog->reference_count; i++)
         if (view_equal(catalog->references[i].key, kit_key(1, 9)))
             assert_int_equal(catalog->references[i].child, child);
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(20)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
     assert_true(op.already && !op.changed);
     op.children[3] = VIEW("another");
-    assert_status(HF_MISMATCH, kit_apply(catalog, &op, kit_at(20)), &op.error);
-    assert_int_equal(kit_condemn(catalog, kit_key(0, 50), kit_at(20)), CONDEMN_HAPPENED);
+    assert_status(HF_MISMATCH, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
+    assert_int_equal(kit_condemn(catalog, kit_key(0, 50), catalog_kit_at(20)),
+                     CONDEMN_HAPPENED);
     struct hf_error error;
     assert_status(HF_MISMATCH, add_one(catalog, kit_chunk(0, 500), 20, &error), &error);
     assert_status(HF_OK, add_one(catalog, kit_chunk(0, 50), 20, &error), &error);
-    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 50, 3, kit_at(20)), &op.error);
+    assert_status(HF_CONFLICT, kit_commit(catalog, &op, 1, 10, 50, 3, catalog_kit_at(20)),
+                  &op.error);
     assert_status(HF_CONFLICT, undelete(catalog, &op, kit_key(0, 1)), &op.error);
-    struct catalog *again = kit_reload(catalog, catalog, 60);
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 60);
     assert_int_equal(again->reference_count, 98);
     assert_int_equal(again->split_by, SPLIT_BY_KEY);
     catalog_free(again);
@@ -302,23 +304,23 @@ static void split_is_refused(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    kit_add(catalog, 1, 10, kit_at(1));
+    catalog_kit_add(catalog, 1, 10, catalog_kit_at(1));
     struct catalog_op op = split_op(catalog);
-    assert_status(HF_EXPIRED, kit_apply(catalog, &op, kit_at(50000)), &op.error);
+    assert_status(HF_EXPIRED, kit_apply(catalog, &op, catalog_kit_at(50000)), &op.error);
     struct catalog_op bad = op;
     bad.children[2] = bad.children[1];
-    assert_status(HF_INVALID, kit_apply(catalog, &bad, kit_at(2)), &bad.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &bad, catalog_kit_at(2)), &bad.error);
     bad.children[2] = VIEW("Not a name");
-    assert_status(HF_INVALID, kit_apply(catalog, &bad, kit_at(2)), &bad.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &bad, catalog_kit_at(2)), &bad.error);
     bad.children[2] = VIEW(KIT_PARTITION);
-    assert_status(HF_INVALID, kit_apply(catalog, &bad, kit_at(2)), &bad.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &bad, catalog_kit_at(2)), &bad.error);
     /* A quarantine changes an entry: the copy of it is old. */
     struct view key = kit_key(0, 3);
     struct catalog_op change = {
         .kind = CATALOG_QUARANTINE, .keys = &key, .key_count = 1, .reason = VIEW("x")
     };
-    assert_status(HF_OK, kit_apply(catalog, &change, kit_at(2)), &change.error);
-    assert_status(HF_CONFLICT, kit_apply(catalog, &op, kit_at(3)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &change, catalog_kit_at(2)), &change.error);
+    assert_status(HF_CONFLICT, kit_apply(catalog, &op, catalog_kit_at(3)), &op.error);
     assert_int_equal(catalog->live_count, 10);
     catalog_free(catalog);
 }
@@ -326,11 +328,11 @@ static void split_is_refused(void **state)
 static void children_have_what_moved(void **state)
 {
     (void)state;
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     struct catalog *parent = kit_catalog(), *child = NULL;
     struct hf_error error;
     struct catalog_op op;
-    kit_add(parent, 1, 4, kit_at(1));
+    catalog_kit_add(parent, 1, 4, catalog_kit_at(1));
     assert_status(
         HF_OK, catalog_new(VIEW("child-1"), VIEW(KIT_PARTITION), 1, &settings, &child, &error),
         &error);
@@ -345,11 +347,11 @@ static void children_have_what_moved(void **state)
     op = (struct catalog_op){
         .kind = CATALOG_COMMIT, .keys = keys, .key_count = 2, .target = kit_chunk(1, 9)
     };
-    assert_status(HF_INVALID, kit_apply(child, &op, kit_at(2)), &op.error);
+    assert_status(HF_INVALID, kit_apply(child, &op, catalog_kit_at(2)), &op.error);
     op.target.key = kit_key_of("child-1", 1, 9);
-    assert_status(HF_OK, kit_apply(child, &op, kit_at(2)), &op.error);
-    assert_int_equal(kit_condemn(child, kit_key(0, 1), kit_at(2)), CONDEMN_HAPPENED);
-    catalog_free(kit_reload(child, child, 60));
+    assert_status(HF_OK, kit_apply(child, &op, catalog_kit_at(2)), &op.error);
+    assert_int_equal(kit_condemn(child, kit_key(0, 1), catalog_kit_at(2)), CONDEMN_HAPPENED);
+    catalog_free(catalog_kit_reload(child, child, 60));
     catalog_free(child);
     catalog_free(parent);
 }
@@ -358,22 +360,22 @@ static void settings_are_set(void **state)
 {
     (void)state;
     struct catalog *catalog = kit_catalog();
-    struct compact_settings settings = kit_settings();
+    struct compact_settings settings = catalog_kit_settings();
     struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     assert_false(op.changed);
     settings.key = VIEW("2");
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     assert_true(op.changed);
-    kit_add(catalog, 1, 5, kit_at(1));
+    catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
     settings.key = VIEW("1");
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     settings.key = VIEW("2");
     settings.cascade_base = 5;
-    assert_status(HF_OK, kit_apply(catalog, &op, kit_at(9)), &op.error);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(9)), &op.error);
     assert_int_equal(catalog->due.us, 10000000);
     settings.tries_max = 0;
-    assert_status(HF_INVALID, kit_apply(catalog, &op, kit_at(1)), &op.error);
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(1)), &op.error);
     catalog_free(catalog);
 }
 
@@ -385,10 +387,10 @@ static void memory_is_bounded(void **state)
     struct catalog *catalog = kit_catalog();
     struct catalog_op op;
     char why[64];
-    kit_add(catalog, 1, 100, kit_at(1));
-    kit_commit(catalog, &op, 1, 1, 1, 10, kit_at(2));
+    catalog_kit_add(catalog, 1, 100, catalog_kit_at(1));
+    kit_commit(catalog, &op, 1, 1, 1, 10, catalog_kit_at(2));
     catalog_written(catalog, (struct mono_time){ 77 });
-    kit_condemn(catalog, kit_key(1, 2), kit_at(2));
+    kit_condemn(catalog, kit_key(1, 2), catalog_kit_at(2));
     size_t most = 0;
     for (unsigned i = 0; i < 30000; i++) {
         snprintf(why, sizeof why, "for the %u. time", i);
@@ -396,7 +398,7 @@ static void memory_is_bounded(void **state)
         op = (struct catalog_op){
             .kind = CATALOG_QUARANTINE, .keys = &key, .key_count = 1, .reason = view_of(why)
         };
-        struct evidence at = kit_at(3);
+        struct evidence at = catalog_kit_at(3);
         assert_status(HF_OK, catalog_apply(catalog, &op, &at), &op.error);
         most = catalog->inside->spent > most ? catalog->inside->spent : most;
     }

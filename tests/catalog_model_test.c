@@ -106,7 +106,7 @@ static size_t count_group(const struct model *m, int group, enum chunk_state sta
     return count;
 }
 
-/* As kit_at tells it: a stamp is a second late, and 30 s of tolerance. */
+/* As catalog_kit_at tells it: a stamp is a second late, and 30 s of tolerance. */
 static bool has_passed(const struct model *m, int64_t since, int64_t seconds)
 {
     return m->now > since + 1 + seconds + 30;
@@ -115,11 +115,12 @@ static bool has_passed(const struct model *m, int64_t since, int64_t seconds)
 /* Applies, maybe twice: the second time nothing may change, and OK stays OK. */
 static void apply(struct model *m, struct catalog_op *op, enum hf_status expected)
 {
-    assert_status(expected, kit_apply(m->catalog, op, kit_at(m->now)), &op->error);
+    assert_status(expected, kit_apply(m->catalog, op, catalog_kit_at(m->now)), &op->error);
     bool unbounded = op->kind != CATALOG_TEND && op->kind != CATALOG_RETIRE;
     if (unbounded && draw(m, 4) == 0) {
         struct catalog_op again = *op;
-        assert_status(expected, kit_apply(m->catalog, &again, kit_at(m->now)), &again.error);
+        assert_status(expected, kit_apply(m->catalog, &again, catalog_kit_at(m->now)),
+                      &again.error);
         assert_false(again.changed);
     }
 }
@@ -400,7 +401,7 @@ static void step(struct model *m)
     compare(m);
     if (draw(m, 10) == 0) {
         /* Seen so late that nothing is proven by watching, which the model knows not. */
-        struct catalog *read = kit_reload(m->catalog, NULL, 1000000000);
+        struct catalog *read = catalog_kit_reload(m->catalog, NULL, 1000000000);
         catalog_free(m->catalog);
         m->catalog = read;
         compare(m);

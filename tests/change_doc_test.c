@@ -146,7 +146,7 @@ static void a_damaged_document_is_corrupt_and_not_unsure(void **state)
     struct desk desk;
     desk_open(&desk);
     raise_to(&desk, 1, 0);
-    put(desk.store, "tally", VIEW("by hand"));
+    put_text(desk.store, "tally", VIEW("by hand"));
     struct raise raise = raise_of(env_real(), 0, 2);
     assert_status(HF_CORRUPT, doc_update(desk.doc, &raise.op), &raise.op.error);
     assert_true(raise.op.damaged && raise.applied == 0);

@@ -133,7 +133,7 @@ static void make_documents(void)
 {
     struct store *store = open_store("s");
     for (size_t i = 0; i < DOCS; i++)
-        put(store, doc_names[i], VIEW("0123456789abcdef0123456789abcdef\n0\n"));
+        put_text(store, doc_names[i], VIEW("0123456789abcdef0123456789abcdef\n0\n"));
     store_close(store);
 }
 
@@ -296,7 +296,7 @@ static void the_log_that_stays_is_short(void **state)
     for (int i = 0; i < 200; i++) {
         struct store *store = open_store("s");
         snprintf(key, sizeof key, "k%d", i);
-        put(store, key, (struct view){ big, 1000 });
+        put_text(store, key, (struct view){ big, 1000 });
         store_close(store);
         longest = log_size() > longest ? log_size() : longest;
         stayed = stayed || log_size() > 0;
@@ -318,7 +318,7 @@ static void write_and_tell(int out)
     struct store *store = open_store("s");
     for (int i = 0;; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        put(store, key, VIEW("x"));
+        put_text(store, key, VIEW("x"));
         if (write(out, &i, sizeof i) != sizeof i)
             _exit(1);
     }
@@ -382,8 +382,8 @@ static void who_may_only_read_reads_the_log_that_stayed(void **state)
     (void)state;
     assert_int_equal(chmod(dir, 0755), 0);
     struct store *store = open_store("s");
-    put(store, "large", (struct view){ big, LARGE });
-    put(store, "k", VIEW("in the log"));
+    put_text(store, "large", (struct view){ big, LARGE });
+    put_text(store, "k", VIEW("in the log"));
     store_close(store);
     assert_true(log_size() > 0);
     int status = in_child(read_it_as_nobody);

@@ -66,7 +66,7 @@ static void bytes_are_shown_unless_known(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag first = put(store, "k", VIEW("one"));
+    struct etag first = put_text(store, "k", VIEW("one"));
     struct wish fresh = { .write = VIEW("two") };
     assert_status(HF_OK, change(store, &fresh, "k"), &fresh.call.error);
     assert_true(shows(&fresh, VIEW("one")) && etag_equal(&fresh.now, &first));
@@ -92,7 +92,7 @@ static void absent_is_not_empty(void **state)
     assert_status(HF_OK, change(store, &idle, "k"), &idle.call.error);
     assert_true(!idle.given && idle.now.size == 0 && !idle.call.wrote &&
                 idle.call.etag.size == 0);
-    struct wish first = { .call = { .known = put(store, "other", VIEW("x")) },
+    struct wish first = { .call = { .known = put_text(store, "other", VIEW("x")) },
                           .write = VIEW("") };
     assert_status(HF_OK, change(store, &first, "k"), &first.call.error);
     assert_true(!first.given && first.now.size == 0 && first.call.wrote);
@@ -134,7 +134,7 @@ static void deciding_on_nothing_writes_and_rings_nothing(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag etag = put(store, "k", VIEW("1"));
+    struct etag etag = put_text(store, "k", VIEW("1"));
     uint64_t ticket = fresh_ticket(store);
     int syncs = atomic_load(&log_syncs);
     struct wish idle = { .write = { NULL, 0 } };
@@ -218,8 +218,8 @@ static void too_large_is_unsupported_and_changes_nothing(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag large = put(store, "large", (struct view){ big, LARGE });
-    struct etag small = put(store, "small", VIEW("1"));
+    struct etag large = put_text(store, "large", (struct view){ big, LARGE });
+    struct etag small = put_text(store, "small", VIEW("1"));
     uint64_t ticket = fresh_ticket(store);
     struct wish before = { .write = VIEW("2") };
     assert_status(HF_UNSUPPORTED, change(store, &before, "large"), &before.call.error);
@@ -244,7 +244,7 @@ static void a_small_one_in_the_place_of_a_large_one_removes_its_file(void **stat
 {
     (void)state;
     struct store *store = open_store("s");
-    struct wish wish = { .call = { .known = put(store, "k", (struct view){ big, LARGE }) },
+    struct wish wish = { .call = { .known = put_text(store, "k", (struct view){ big, LARGE }) },
                          .write = VIEW("small") };
     assert_int_equal(count_files("s.objects"), 1);
     assert_status(HF_OK, change(store, &wish, "k"), &wish.call.error);
@@ -258,7 +258,7 @@ static void a_row_that_lost_bytes_is_corrupt(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "k", VIEW("whole"));
+    put_text(store, "k", VIEW("whole"));
     store_close(store);
     run_sql("s", "UPDATE objects SET body = x'00'");
     store = open_store("s");
@@ -381,9 +381,9 @@ static void changes_and_puts_share_a_commit(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "a", VIEW("a0"));
-    put(store, "c", VIEW("c0"));
-    put(store, "d", VIEW("d0"));
+    put_text(store, "a", VIEW("a0"));
+    put_text(store, "c", VIEW("c0"));
+    put_text(store, "d", VIEW("d0"));
     crowd_init(store);
     const struct mate *wins = crowd_add(put_b);
     const struct mate *loses = crowd_add(put_b_again);
@@ -412,7 +412,7 @@ static void a_change_sees_what_others_have_committed_only(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag old = put(store, "a", VIEW("a0"));
+    struct etag old = put_text(store, "a", VIEW("a0"));
     crowd_init(store);
     struct mate *mate = crowd_add(change_a);
     mate->wish.write = VIEW("a2");
@@ -425,7 +425,7 @@ static void a_change_sees_what_others_have_committed_only(void **state)
     assert_true(etag_equal(&mate->wish.now, &wish.call.etag));
     assert_holds(store, "a", VIEW("a2"));
 
-    old = put(store, "a", VIEW("a3"));
+    old = put_text(store, "a", VIEW("a3"));
     crowd_init(store);
     mate = crowd_add(change_a);
     mate->wish.write = VIEW("a5");
@@ -443,7 +443,7 @@ static void an_absence_is_seen_when_it_is_committed_only(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "d", VIEW("d0"));
+    put_text(store, "d", VIEW("d0"));
     crowd_init(store);
     const struct mate *removes = crowd_add(delete_d);
     struct mate *changes = crowd_add(change_d);
@@ -463,8 +463,8 @@ static void who_decides_on_nothing_beside_a_quiet_write_wakes_nobody(void **stat
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "a", VIEW("a0"));
-    put(store, "c", VIEW("c0"));
+    put_text(store, "a", VIEW("a0"));
+    put_text(store, "c", VIEW("c0"));
     uint64_t ticket = fresh_ticket(store);
     crowd_init(store);
     const struct mate *idle = crowd_add(change_c);
@@ -482,7 +482,7 @@ static void it_is_decided_again_when_its_group_failed(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag old = put(store, "a", VIEW("a0"));
+    struct etag old = put_text(store, "a", VIEW("a0"));
     crowd_init(store);
     const struct mate *mate = crowd_add(put_b);
     struct wish wish = { .write = VIEW("a1"), .meanwhile = let_all_come };
@@ -501,7 +501,7 @@ static void without_room_it_is_unavailable_and_nothing_was_written(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag old = put(store, "k", VIEW("1"));
+    struct etag old = put_text(store, "k", VIEW("1"));
     struct wish wish = { .write = VIEW("2") };
     uint64_t ticket = fresh_ticket(store);
     atomic_store(&writes_to_fail, 1000);
@@ -521,8 +521,8 @@ static void an_unsynced_commit_is_unsure_for_who_wrote_alone(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "a", VIEW("a0"));
-    put(store, "c", VIEW("c0"));
+    put_text(store, "a", VIEW("a0"));
+    put_text(store, "c", VIEW("c0"));
     crowd_init(store);
     struct mate *idle = crowd_add(change_c);
     struct wish wish = { .write = VIEW("a1"), .meanwhile = let_all_come };
@@ -540,7 +540,7 @@ static void a_busy_database_is_unavailable_in_time(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "k", VIEW("1"));
+    put_text(store, "k", VIEW("1"));
     sqlite3 *other = keep_busy("s");
     struct mono_time start = env_now(env_real());
     struct wish wish = { .call = { .deadline = mono_add(start, SPAN_MS(50)) },

@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import cases
 
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 MIB = 1024 * 1024
-TESTS = []
 CODES = {}  # by status
 
 # Looking for leaks costs seconds at the end of each process, so only one test does it.
@@ -34,7 +36,7 @@ def it(sentence, stores=None):
     def register(function):
         for kind in stores or [None]:
             name = f"{sentence} ({kind})" if kind else sentence
-            TESTS.append((name, function, kind))
+            cases.add(name, function, lambda kind=kind: Scratch(kind))
         return function
 
     return register
@@ -847,24 +849,5 @@ if SANITIZED:
     it("no command leaks memory, whether it succeeds or fails")(leak_nothing)
 
 
-def main():
-    print(f"1..{len(TESTS)}", flush=True)
-    failed = 0
-    for number, (name, function, kind) in enumerate(TESTS, 1):
-        scratch = Scratch(kind)
-        begun = time.monotonic()
-        try:
-            function(scratch)
-            verdict = "ok"
-        except Exception:  # whatever goes wrong is this test's failure
-            verdict = "not ok"
-            failed += 1
-            print("# " + traceback.format_exc().replace("\n", "\n# "))
-        scratch.close()
-        print(f"{verdict} {number} - {name}")
-        print(f"# {time.monotonic() - begun:.2f} s", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main())

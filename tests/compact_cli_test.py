@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 
+import cases
 import cli_test
 from cli_test import LOCAL, PROGRAM, SANITIZED, code, equal, fails, it, true, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import audit  # noqa: E402
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 HOUR = 3600
 BEGIN = 1770000000 // HOUR * HOUR
@@ -782,4 +783,4 @@ if SANITIZED:
     it("no command leaks memory, whether it succeeds or fails", DIR)(leak_nothing)
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -8,10 +8,10 @@ import json
 import signal
 import sys
 
-import cli_test
+import cases
 from cli_test import LOCAL, SANITIZED, code, equal, it, true
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 BEAT = ("--beat", "100ms")
 
@@ -129,4 +129,4 @@ if SANITIZED:
     it("no command leaks memory, whether it succeeds or fails")(leak_nothing)
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -15,11 +15,12 @@ import subprocess
 import sys
 import time
 
+import cases
 import cli_test
 from cli_test import (LOCAL, MIB, SANITIZED, code, equal, it, objects, on_terminal, true,
                       until)
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 DIR = ["dir"]
 FIELDS = ["domain", "owner", "updated_at"]
@@ -779,4 +780,4 @@ if SANITIZED:
 
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -123,7 +123,7 @@ static void assert_taken_once(struct stage *stage, size_t others)
 {
     struct census census;
     size_t taken = 0;
-    census_take(stage->other, &census);
+    shelf_census_take(stage->other, &census);
     assert_int_equal(census.twice, 0);
     for (size_t i = 0; i < stage->count; i++) {
         const struct ingest_file *file = &stage->files[i];
@@ -143,7 +143,7 @@ static void assert_taken_once(struct stage *stage, size_t others)
         }
     }
     assert_int_equal(census.live, taken + others);
-    census_release(&census);
+    shelf_census_release(&census);
 }
 
 struct copied {
@@ -413,10 +413,10 @@ static void it_waits_until_some_are_merged(void **state)
     stage.hook_at = 8 + 2 * 5 + 1; /* looked through; put, with a step each; then it waits */
     assert_status(HF_OK, ingest(&stage), &stage.error);
     struct census census;
-    census_take(stage.other, &census);
+    shelf_census_take(stage.other, &census);
     assert_int_equal(census.live, 3 + 1);
     assert_int_equal(census.dead, 5);
-    census_release(&census);
+    shelf_census_release(&census);
     stage_close(&stage);
 }
 
@@ -440,7 +440,7 @@ static void a_split_that_came_between_changes_the_names(void **state)
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, 10);
     struct census census;
-    census_take(stage.other, &census);
+    shelf_census_take(stage.other, &census);
     assert_int_equal(census.catalogs, 1 + CATALOG_CHILDREN);
     assert_int_equal(census.dead, 12); /* the names of before, condemned */
     for (size_t i = 0; i < stage.count; i++) {
@@ -448,7 +448,7 @@ static void a_split_that_came_between_changes_the_names(void **state)
         assert_true(
             view_equal(layout_home(view_of(stage.files[i].key)), view_of(counted->partition)));
     }
-    census_release(&census);
+    shelf_census_release(&census);
     stage_close(&stage);
 }
 
@@ -467,10 +467,10 @@ static void a_full_catalog_is_split(void **state)
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, others);
     struct census census;
-    census_take(stage.other, &census);
+    shelf_census_take(stage.other, &census);
     assert_int_equal(census.catalogs, 1 + CATALOG_CHILDREN);
     assert_true(census.dead <= 8); /* few are put in vain */
-    census_release(&census);
+    shelf_census_release(&census);
     stage_close(&stage);
 }
 
@@ -573,9 +573,9 @@ static void a_file_that_changes_meanwhile_is_not_taken(void **state)
     assert_int_equal(stage.files[1].error.status, HF_OK);
     assert_int_equal(stage.files[2].error.status, HF_UNAVAILABLE);
     struct census census;
-    census_take(stage.other, &census);
+    shelf_census_take(stage.other, &census);
     assert_int_equal(census_find(&census, stage.files[2].key)->state, CHUNK_CONDEMNED);
-    census_release(&census);
+    shelf_census_release(&census);
     stage_close(&stage);
 }
 
@@ -689,10 +689,10 @@ static void an_add_without_an_answer_is_asked_for_by_condemning(void **state)
         assert_taken_once(&stage, 0);
         if (!does_it) {
             struct census census;
-            census_take(stage.other, &census);
+            shelf_census_take(stage.other, &census);
             assert_int_equal(census.dead, 2);
             assert_int_equal(census_find(&census, stage.files[0].key)->state, CHUNK_CONDEMNED);
-            census_release(&census);
+            shelf_census_release(&census);
         }
         stage_close(&stage);
     }

@@ -9,6 +9,8 @@
 #include "compact/worker.h"
 #include "lock_kit.h"
 
+#include <stdatomic.h>
+
 #define HANDS_MAX 4
 #define ROWS_MAX  4096
 
@@ -26,7 +28,7 @@ struct line_forge {
     void (*begins)(void *argument);
     void (*has_put)(void *argument);
     void *argument;
-    unsigned made;
+    atomic_uint made;
 };
 
 /* One who compacts. */

@@ -48,7 +48,7 @@ void tell_all(const struct court *court, const struct story *stories, size_t cou
         tell_one(court, &stories[i]);
 }
 
-void put(struct history *history, const char *key, const char *text)
+void history_put(struct history *history, const char *key, const char *text)
 {
     struct put_call call = { .key = view_of(key), .body = view_of(text) };
     bucket_put(net_bucket(history->run.net), &call);
@@ -65,7 +65,7 @@ static void do_nothing(void *argument)
     (void)argument;
 }
 
-void pass(struct history *history, struct span span)
+void history_pass(struct history *history, struct span span)
 {
     struct timer timer = { 0 };
     struct world *world = history->run.world;

@@ -50,11 +50,11 @@ void tell_all(const struct court *court, const struct story *stories, size_t cou
     } while (0)
 
 /* An object comes, or goes, by nobody's request. */
-void put(struct history *history, const char *key, const char *text);
+void history_put(struct history *history, const char *key, const char *text);
 void take(struct history *history, const char *key);
 
 /* Lets time pass. */
-void pass(struct history *history, struct span span);
+void history_pass(struct history *history, struct span span);
 
 /* A text, which lasts as long as the history. */
 __attribute__((format(printf, 2, 3))) const char *text(struct history *history,

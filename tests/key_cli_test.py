@@ -13,10 +13,10 @@ import subprocess
 import sys
 import time
 
-import cli_test
+import cases
 from cli_test import LOCAL, MIB, SANITIZED, code, equal, fails, it, objects, true, until
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 DIR = ["dir"]
 NOBODY = "0123456789abcdef" * 2  # the id of no transaction
@@ -645,4 +645,4 @@ if SANITIZED:
 
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -2,7 +2,6 @@
  * of several clients, with lost replies and clocks that disagree, against a list of who may hold
  * what and who waits before whom. Also how long a change of a large table takes. */
 #include "base/prng.h"
-#include "base/sanitizer.h"
 #include "lease_kit.h"
 #include "test.h"
 
@@ -434,8 +433,6 @@ static void clients_walk_at_random(void **state)
 }
 
 /* ---- How long a change takes --------------------------------------------------------- */
-
-#define SANITIZED (WITH_ASAN || WITH_TSAN)
 
 /* The bars of the project, which bench_lease holds as they are; what is asserted leaves room for
  * a slow or busy machine. A sanitizer is no machine to measure on. */

@@ -83,7 +83,7 @@ static bool put_number(struct store *store, const char *key, unsigned long numbe
 
 static bool has_news(struct store *store, uint64_t *ticket)
 {
-    return store_listen(store, ticket, now());
+    return store_listen(store, ticket, bell_now());
 }
 
 /* Takes in what has been heard so far. */
@@ -123,7 +123,7 @@ static void serve_puts(const char *url, int in, int out)
     char byte;
     for (unsigned long number = 1; read(in, &byte, 1) == 1; number++) {
         bool done = put_number(store, "key", number);
-        struct mono_time moment = now();
+        struct mono_time moment = bell_now();
         if (!done || write(out, &moment, sizeof moment) != sizeof moment)
             _exit(2);
     }
@@ -191,7 +191,7 @@ static void woken_by_another_process(void **state)
             other_begin_put(&other);
             while (number_of(store, "key") < number)
                 assert_true(store_listen(store, &ticket, (struct mono_time){ MOMENT_FAR }));
-            struct mono_time seen = now();
+            struct mono_time seen = bell_now();
             struct span late = mono_since(seen, other_end_put(&other));
             worst = late.us > worst.us ? late : worst;
         }
@@ -284,8 +284,8 @@ static void a_deadline_is_kept(void **state)
         uint64_t before = ticket;
         struct mono_time until = after_ms(30);
         assert_false(store_listen(store, &ticket, until));
-        assert_false(mono_before(now(), until));
-        assert_true(mono_before(now(), mono_add(until, SPAN_S(5))));
+        assert_false(mono_before(bell_now(), until));
+        assert_true(mono_before(bell_now(), mono_add(until, SPAN_S(5))));
         assert_int_equal(ticket, before);
         assert_false(store_listen(store, &ticket, (struct mono_time){ 0 }));
         store_close(store);
@@ -341,12 +341,12 @@ static void hand_over(const char *scheme, const char *rest)
         echo(url);
     struct store *store = open_url(url);
     uint64_t ticket = 0;
-    struct mono_time before = now();
+    struct mono_time before = bell_now();
     for (unsigned long number = 1; number <= HAND_OVERS / 2; number++) {
         assert_true(put_number(store, "ping", number));
         assert_true(wait_for_number(store, &ticket, "pong", number));
     }
-    double took_s = (double)mono_since(now(), before).us / 1e6;
+    double took_s = (double)mono_since(bell_now(), before).us / 1e6;
     printf("# %sFOLDER%s: %.0f hand-overs/s\n", scheme, rest, HAND_OVERS / took_s);
     assert_int_equal(status_of(child), 0);
     store_close(store);
@@ -378,7 +378,7 @@ static void wait_for_all(void *argument)
     while (number_of(waiter->store, "key") < TASK_ROUNDS) {
         bool short_stay = waiter->number % 2 == 0;
         struct mono_time until =
-            short_stay ? mono_add(now(), SPAN_US(100 * waiter->number)) : far();
+            short_stay ? mono_add(bell_now(), SPAN_US(100 * waiter->number)) : far();
         if (!store_listen(waiter->store, &ticket, until) && !short_stay)
             waiter->lost++;
     }
@@ -455,7 +455,7 @@ static void deaf_without_an_instance(void **state)
         assert_false(store_listens(store));
         struct mono_time until = after_ms(5);
         assert_false(store_listen(store, &ticket, until));
-        assert_false(mono_before(now(), until));
+        assert_false(mono_before(bell_now(), until));
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         assert_true(has_news(store, &ticket));
         assert_true(store_listens(store));
@@ -478,7 +478,7 @@ static int read_only(const char *url)
         return 1;
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         return 2;
-    if (store_listens(store) || !store_listen(store, &ticket, now()) ||
+    if (store_listens(store) || !store_listen(store, &ticket, bell_now()) ||
         store_listen(store, &ticket, after_ms(2)))
         return 3;
     if (number_of(store, "a") != 7 || put_text(store, "a", "8"))
@@ -518,7 +518,7 @@ static void a_store_that_cannot_tell(void **state)
     assert_true(has_news(&deaf, &ticket));
     struct mono_time until = after_ms(2);
     assert_false(store_listen(&deaf, &ticket, until));
-    assert_false(mono_before(now(), until));
+    assert_false(mono_before(bell_now(), until));
 }
 
 /* ---- Memory, wrappers, forks --------------------------------------------------------- */

@@ -16,10 +16,11 @@ import sys
 import termios
 import time
 
+import cases
 import cli_test
 from cli_test import LOCAL, MIB, SANITIZED, code, equal, it, true, until
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 RESTORE_EPOCHS = 4096
 
@@ -761,4 +762,4 @@ if SANITIZED:
     it("no command leaks memory, whether it succeeds or fails")(leak_nothing)
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -16,13 +16,13 @@ import subprocess
 import sys
 import time
 
-import cli_test
+import cases
 from cli_test import MIB, code, equal, it, true
 from merge_cases import zstd
 from merge_test import MEASURABLE, lines, measure, merge, names, refused, survey, u, write_inputs
 from merge_trouble_test import USV, exec_args, wait_until_busy
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 MARK = b"\xef\xbb\xbf"
 
@@ -261,4 +261,4 @@ def _(s):
 
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import cases
 import cli_test
 import merge_cases
 import merge_reference
@@ -25,7 +26,7 @@ from cli_test import MIB, PROGRAM, code, equal, it, true
 from merge_cases import zstd
 from merge_reference import Options
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 LONG = sys.argv[1:2] == ["long"]
 CASES, CASES_FIRST = (120, 1000) if LONG else (40, 0)
@@ -556,4 +557,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["case"]:
         again(*sys.argv[2:])
     else:
-        sys.exit(cli_test.main())
+        sys.exit(cases.main())

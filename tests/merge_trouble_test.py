@@ -15,12 +15,13 @@ import subprocess
 import sys
 import time
 
+import cases
 import cli_test
 from cli_test import MIB, PROGRAM, code, equal, it, true
 from merge_cases import zstd
 from merge_test import SUMMARY, lines, merge, names, refused, survey, u, unpack
 
-cli_test.TESTS.clear()
+cases.cases.clear()
 
 
 # ---- The files around it ------------------------------------------------------------------------
@@ -445,4 +446,4 @@ if cli_test.SANITIZED:
 
 
 if __name__ == "__main__":
-    sys.exit(cli_test.main())
+    sys.exit(cases.main())

@@ -123,10 +123,10 @@ static void what_has_moved_can_be_pinned(void **state)
     assert_status(HF_OK, add_chunks(deleter, NULL, 600, 100, keys), &deleter->error);
     struct slot *root = slot_of(deleter, NULL);
     assert_status(HF_OK, slot_split(root, &deleter->error), &deleter->error);
-    census_take(deleter, &census); /* whose child has the first is split again */
+    shelf_census_take(deleter, &census); /* whose child has the first is split again */
     char child[PARTITION_BYTES_MAX + 1];
     snprintf(child, sizeof child, "%s", census_find(&census, keys[0])->partition);
-    census_release(&census);
+    shelf_census_release(&census);
     assert_status(HF_OK, slot_split(slot_of(deleter, child), &deleter->error), &deleter->error);
     for (size_t i = 0; i < PIN_CHUNKS_MAX; i++)
         names[i] = keys[i];
@@ -135,9 +135,9 @@ static void what_has_moved_can_be_pinned(void **state)
     assert_true(is_pinned(deleter, keys[PIN_CHUNKS_MAX - 1]));
     assert_false(is_pinned(deleter, keys[PIN_CHUNKS_MAX]));
     give_back(reader, lock);
-    census_take(deleter, &census); /* and is deleted there */
+    shelf_census_take(deleter, &census); /* and is deleted there */
     snprintf(child, sizeof child, "%s", census_find(&census, keys[0])->partition);
-    census_release(&census);
+    shelf_census_release(&census);
     retire_all(deleter, child);
     reap(deleter, child);
     assert_status(HF_NOT_FOUND, take(reader, names, 1, &lock), &reader->error);

@@ -19,19 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
+import cases
 import run_trials
 from run_trials import PROGRAM, until
-
-TESTS = []
 
 
 def it(sentence):
     def register(function):
-        TESTS.append((sentence, function))
+        cases.add(sentence, function, Scratch)
         return function
 
     return register
@@ -497,25 +495,10 @@ def main(arguments):
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments:
-        TESTS.clear()
+        cases.cases.clear()
         for kind in run_trials.KINDS:
             trial_of(kind, int(arguments[1]), int((arguments + ["20"])[2]))
-    print(f"1..{len(TESTS)}", flush=True)
-    failed = 0
-    for number, (name, function) in enumerate(TESTS, 1):
-        scratch = Scratch()
-        begun = time.monotonic()
-        try:
-            function(scratch)
-            verdict = "ok"
-        except Exception:  # whatever goes wrong is this test's failure
-            verdict = "not ok"
-            failed += 1
-            print("# " + traceback.format_exc().replace("\n", "\n# "))
-        scratch.close()
-        print(f"{verdict} {number} - {name}")
-        print(f"# {time.monotonic() - begun:.2f} s", flush=True)
-    return 1 if failed else 0
+    return cases.main()
 
 
 if __name__ == "__main__":

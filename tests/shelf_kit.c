@@ -156,14 +156,14 @@ static enum hf_status count_catalog(void *argument, struct slot *slot,
     return HF_OK;
 }
 
-void census_take(struct bed *bed, struct census *census)
+void shelf_census_take(struct bed *bed, struct census *census)
 {
     *census = (struct census){ .keys = MAP_INIT };
     assert_status(HF_OK, shelf_walk(bed->shelf, count_catalog, census, &bed->error),
                   &bed->error);
 }
 
-void census_release(struct census *census)
+void shelf_census_release(struct census *census)
 {
     struct counted *counted;
     while ((counted = map_seek(&census->keys, VIEW(""), /* beyond */ false))) {

@@ -66,8 +66,8 @@ struct counted {
     char key[KEY_BYTES_MAX + 1];
 };
 
-void census_take(struct bed *bed, struct census *census);
-void census_release(struct census *census);
+void shelf_census_take(struct bed *bed, struct census *census);
+void shelf_census_release(struct census *census);
 const struct counted *census_find(const struct census *census, const char *key);
 
 /* How many objects have names that start like this. */

@@ -141,9 +141,9 @@ static void damage_stays(void **state)
     assert_status(HF_CORRUPT, slot_show(slot_of(bed, NULL), ignore, NULL, &bed->error),
                   &bed->error);
     assert_non_null(strstr(bed->error.why, "metadata/catalog.json"));
-    census_take(bed, &census);
+    shelf_census_take(bed, &census);
     assert_int_equal(census.unreadable, 1);
-    census_release(&census);
+    shelf_census_release(&census);
     char *bytes = get_bytes(&ground, "metadata/catalog.json");
     assert_string_equal(bytes, "{ \"format\": \"holdfast.cata");
     free(bytes);
@@ -180,11 +180,11 @@ static void a_missing_child_stops_itself_only(void **state)
     assert_status(HF_OK, store_delete(ground.store, &gone), &gone.error);
     assert_true(layout_partition_key(view_of(root->route.children[5]), LAYOUT_CATALOG, key));
     put_bytes(&ground, key, VIEW("{}"));
-    census_take(&ground.beds[1], &census);
+    shelf_census_take(&ground.beds[1], &census);
     assert_int_equal(census.catalogs, 9);
     assert_int_equal(census.unreadable, 2);
     assert_true(census.live > 0 && census.live < 800);
-    census_release(&census);
+    shelf_census_release(&census);
     ground_close(&ground);
 }
 
@@ -212,10 +212,10 @@ static void no_walk_in_circles(void **state)
         if (i == 0)
             op.children[i] = VIEW("default");
     assert_status(HF_OK, slot_apply(child, &op, (struct mono_time){ 0 }), &op.error);
-    census_take(&ground.beds[1], &census);
+    shelf_census_take(&ground.beds[1], &census);
     assert_int_equal(census.catalogs, 17);
     assert_int_equal(census.unreadable, 8);
-    census_release(&census);
+    shelf_census_release(&census);
     ground_close(&ground);
 }
 
@@ -258,10 +258,10 @@ static void a_split_moves_all(void **state)
     struct slot *root = slot_of(bed, NULL);
     assert_status(HF_OK, slot_apply(root, &quarantine, (struct mono_time){ 0 }),
                   &quarantine.error);
-    census_take(bed, &before);
+    shelf_census_take(bed, &before);
     assert_status(HF_OK, slot_split(root, &bed->error), &bed->error);
     assert_status(HF_OK, slot_split(root, &bed->error), &bed->error);
-    census_take(&ground.beds[1], &after);
+    shelf_census_take(&ground.beds[1], &after);
     assert_int_equal(after.catalogs, 9);
     assert_int_equal(after.live, 1000);
     assert_int_equal(after.moved, 1000);
@@ -280,8 +280,8 @@ static void a_split_moves_all(void **state)
     assert_status(HF_OK, shelf_walk(ground.beds[1].shelf, note_order, &order, &bed->error),
                   &bed->error);
     assert_int_equal(order.count, 9);
-    census_release(&before);
-    census_release(&after);
+    shelf_census_release(&before);
+    shelf_census_release(&after);
     ground_close(&ground);
 }
 
@@ -432,10 +432,10 @@ static void a_full_one_says_so(void **state)
     assert_status(HF_UNAVAILABLE, add_chunks(bed, NULL, 3000, 100, NULL), &bed->error);
     assert_status(HF_OK, slot_split(slot_of(bed, NULL), &bed->error), &bed->error);
     assert_status(HF_MISMATCH, add_chunks(bed, NULL, 1, 1, NULL), &bed->error);
-    census_take(bed, &census);
+    shelf_census_take(bed, &census);
     assert_int_equal(census.live, 3000);
     assert_int_equal(census.twice, 0);
-    census_release(&census);
+    shelf_census_release(&census);
     ground_close(&ground);
 }
 
@@ -526,7 +526,7 @@ static void check_hands(struct ground *ground, struct hand *hands)
 {
     struct census census;
     size_t live = 0, merged = 0;
-    census_take(&ground->beds[CROWD], &census);
+    shelf_census_take(&ground->beds[CROWD], &census);
     assert_int_equal(census.twice, 0);
     assert_int_equal(census.unreadable, 0);
     assert_true(census.catalogs > 9);
@@ -544,7 +544,7 @@ static void check_hands(struct ground *ground, struct hand *hands)
     assert_int_equal(census.live, live);
     assert_int_equal(census.dead, merged);
     assert_true(merged > 0);
-    census_release(&census);
+    shelf_census_release(&census);
 }
 
 static void crowd(void **state, const struct fault_plan *plan)
@@ -572,9 +572,9 @@ static void crowd(void **state, const struct fault_plan *plan)
         unsure += hands[i].unsure;
     if (!plan && unsure == 0) { /* what lost was cleared away */
         struct census census;
-        census_take(&ground.beds[CROWD], &census);
+        shelf_census_take(&ground.beds[CROWD], &census);
         assert_int_equal(count_objects(&ground, "metadata/"), census.catalogs);
-        census_release(&census);
+        shelf_census_release(&census);
     }
     ground_close(&ground);
     free(hands);
@@ -653,10 +653,10 @@ static void a_split_without_memory_leaves_all(void **state)
     }
     assert_status(HF_OK, status, &bed->error);
     assert_true(failed > 20);
-    census_take(&ground.beds[1], &census);
+    shelf_census_take(&ground.beds[1], &census);
     assert_int_equal(census.live, 10);
     assert_int_equal(census.twice, 0);
-    census_release(&census);
+    shelf_census_release(&census);
     ground_close(&ground);
 }
 
@@ -689,9 +689,9 @@ static void a_cold_walk_finds_all(void **state)
     struct span took = mono_since(env_now(env_real()), start);
     print_message("# %d leaves of %zu entries: %lld us cold\n", 8 + 7 * more, entries,
                   (long long)took.us);
-    census_take(bed, &census);
+    shelf_census_take(bed, &census);
     assert_int_equal(census.live, (size_t)(8 + 7 * more) * entries);
-    census_release(&census);
+    shelf_census_release(&census);
     ground_close(&ground);
 }
 

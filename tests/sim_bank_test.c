@@ -85,11 +85,11 @@ static void write_key(struct history *history, size_t key, const struct document
     if (document->txn)
         stage = text(history, ",\"stage\":{\"txn\":\"%s\",\"token\":%" PRIu64 "%s}",
                      document->txn, document->stage_token, next);
-    put(history, text(history, "default/meta/%s.json", keys[key]),
-        text(history,
-             "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%" PRIu64
-             ",\"leases\":{%s},\"state\":{\"old\":[]%s%s}}",
-             document->next_token > 0 ? document->next_token : 10, lease, now, stage));
+    history_put(history, text(history, "default/meta/%s.json", keys[key]),
+                text(history,
+                     "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%" PRIu64
+                     ",\"leases\":{%s},\"state\":{\"old\":[]%s%s}}",
+                     document->next_token > 0 ? document->next_token : 10, lease, now, stage));
 }
 
 #define WRITE(history, key, ...) write_key(history, key, &(struct document){ __VA_ARGS__ })
@@ -97,7 +97,8 @@ static void write_key(struct history *history, size_t key, const struct document
 static void record(struct history *history, const char *id, const char *state,
                    const char *names)
 {
-    put(history, text(history, RECORD "%s", id),
+    history_put(
+        history, text(history, RECORD "%s", id),
         text(history,
              "{\"format\":\"holdfast.txn/1\",\"id\":\"%s\",\"state\":\"%s\",\"keys\":[%s]}", id,
              state, names));
@@ -171,7 +172,7 @@ static void a_transfer(struct history *history)
     commit_transfer(history);
     get(history, began, X, HF_OK, 1, 5, E1); /* before it is promoted */
     settle_transfer(history);
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
     judge_bank_end(history->judge);
 }
@@ -183,7 +184,7 @@ static void a_transfer_that_is_rolled_back(struct history *history)
     judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_ROLLBACK);
     WRITE(history, X, .active = 0);
     WRITE(history, JAR, .active = 0);
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
     judge_bank_end(history->judge);
 }
@@ -200,7 +201,7 @@ static void a_body_that_is_replaced(struct history *history)
     asks(history, X, "", 0);
     asks(history, X, "", 0);
     WRITE(history, X, .active = 1);
-    put(history, BODY, "1 0 ................");
+    history_put(history, BODY, "1 0 ................");
     WRITE(history, X, .active = 1, .now = { 1, 1, 0, E1, true }, .now_token = 1);
     judge_bank_told_write(history->judge, 1, false, HF_OK);
     WRITE(history, X, .active = 1, .now = { 2, 2, 0, E2, false }, .now_token = 1);
@@ -226,7 +227,7 @@ static void taken_anew_after_the_commit(struct history *history)
     settle_transfer(history);
     WRITE(history, X, .active = 2, .now = { 1, 1, 5, E1, false }, .now_token = 1, .txn = T1,
           .stage_token = 2);
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
 }
 
@@ -260,10 +261,11 @@ static void published_over_what_was_staged(struct history *history)
 static void a_removed_key_that_goes(struct history *history)
 {
     WRITE(history, X, .active = 1);
-    put(history, "default/meta/x.json",
+    history_put(
+        history, "default/meta/x.json",
         "{\"format\":\"holdfast.lease-table/1\",\"next_token\":10,\"leases\":{},\"state\":{}}");
     take(history, "default/meta/x.json");
-    put(history, "default/meta/x.json", "{\"format\":\"holdfast.lease-table/1\"}");
+    history_put(history, "default/meta/x.json", "{\"format\":\"holdfast.lease-table/1\"}");
 }
 
 /* ---- Keys -------------------------------------------------------------------------------- */
@@ -331,7 +333,7 @@ static void a_document_that_goes(struct history *history)
 
 static void a_document_that_is_none(struct history *history)
 {
-    put(history, "default/meta/x.json", "{\"leases\":");
+    history_put(history, "default/meta/x.json", "{\"leases\":");
 }
 
 static void a_body_that_is_not_there(struct history *history)
@@ -345,15 +347,15 @@ static void a_body_that_goes(struct history *history)
 {
     asks(history, X, "", 0);
     WRITE(history, X, .active = 1);
-    put(history, BODY, "1 0 ................");
+    history_put(history, BODY, "1 0 ................");
     WRITE(history, X, .active = 1, .now = { 1, 1, 0, E1, true }, .now_token = 1);
     take(history, BODY);
 }
 
 static void a_body_written_twice(struct history *history)
 {
-    put(history, BODY, "1 0 ................");
-    put(history, BODY, "1 0 ................");
+    history_put(history, BODY, "1 0 ................");
+    history_put(history, BODY, "1 0 ................");
 }
 
 /* ---- Stages ------------------------------------------------------------------------------ */
@@ -434,7 +436,7 @@ static void decided_twice(struct history *history)
 static void begun_after_its_end(struct history *history)
 {
     record(history, T1, "rollback", "");
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
     record(history, T1, "pending", "");
 }
@@ -478,14 +480,14 @@ static void named_after_the_decision(struct history *history)
 static void a_record_that_goes_too_soon(struct history *history)
 {
     record(history, T1, "rollback", "");
-    pass(history, SPAN_US(LATE.us / 2));
+    history_pass(history, SPAN_US(LATE.us / 2));
     take(history, RECORD T1);
 }
 
 static void a_pending_record_that_goes(struct history *history)
 {
     record(history, T1, "pending", "");
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
 }
 
@@ -493,7 +495,7 @@ static void a_record_that_goes_before_its_stages(struct history *history)
 {
     stage_transfer(history);
     commit_transfer(history);
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
 }
 
@@ -502,7 +504,7 @@ static void a_record_that_goes_before_a_key_that_was_only_read(struct history *h
     record(history, T1, "pending", "");
     TAKE(history, X);
     record(history, T1, "commit", "\"default/x\"");
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, RECORD T1);
 }
 
@@ -516,7 +518,7 @@ static void without_a_removal(struct history *history)
 
 static void anothers_record(struct history *history)
 {
-    put(history, RECORD T1, "{\"id\":\"" T2 "\",\"state\":\"pending\"}");
+    history_put(history, RECORD T1, "{\"id\":\"" T2 "\",\"state\":\"pending\"}");
 }
 
 /* ---- Money ------------------------------------------------------------------------------- */
@@ -664,7 +666,7 @@ static void a_record_in_the_end(struct history *history)
 
 static void a_body_in_the_end(struct history *history)
 {
-    put(history, BODY, "1 0 ................");
+    history_put(history, BODY, "1 0 ................");
     judge_bank_end(history->judge);
 }
 

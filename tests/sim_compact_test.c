@@ -68,7 +68,7 @@ static void put_rows(struct history *history, const char *key, unsigned row_key,
         rows[i] =
             (struct row){ row_key, first + i, WORLD_EPOCH_US / 1000 - seconds_ago * 1000 };
     rows_write(rows, count, bytes);
-    put(history, key, bytes);
+    history_put(history, key, bytes);
 }
 
 /* ---- What documents are made of ------------------------------------------------------ */
@@ -124,11 +124,11 @@ static const char *removal(struct history *history, const char *since, const cha
 static void write_catalog_of(struct history *history, const char *key, const char *partition,
                              const char *chunks, const char *more)
 {
-    put(history, key,
-        text(history,
-             "{\"format\":\"holdfast.catalog/1\",\"partition\":\"%s\","
-             "\"settings\":{\"policy\":\"levels\"},\"chunks\":[%s]%s}",
-             partition, chunks, more));
+    history_put(history, key,
+                text(history,
+                     "{\"format\":\"holdfast.catalog/1\",\"partition\":\"%s\","
+                     "\"settings\":{\"policy\":\"levels\"},\"chunks\":[%s]%s}",
+                     partition, chunks, more));
 }
 
 static void write_catalog(struct history *history, const char *chunks, const char *tombstones,
@@ -141,7 +141,8 @@ static void write_catalog(struct history *history, const char *chunks, const cha
 
 static void write_lease(struct history *history, const char *status, const char *output)
 {
-    put(history, LEASES_KEY,
+    history_put(
+        history, LEASES_KEY,
         text(history,
              "{\"leases\":{\"l\":{\"lease_id\":\"l\",\"status\":\"%s\",\"output\":\"%s\","
              "\"chunks\":[\"" A "\",\"" B "\"]}}}",
@@ -164,7 +165,8 @@ static void merge_two(struct history *history)
     struct view first = bucket_peek(net_bucket(history->run.net), VIEW(A));
     struct view second = bucket_peek(net_bucket(history->run.net), VIEW(B));
     const char *sources = two(history, entry(history, A), entry(history, B));
-    put(history, MERGED, text(history, "%.*s%.*s", VIEW_ARGS(first), VIEW_ARGS(second)));
+    history_put(history, MERGED,
+                text(history, "%.*s%.*s", VIEW_ARGS(first), VIEW_ARGS(second)));
     write_catalog(history, entry_of(history, MERGED, 1, ""),
                   grave(history, stamp(history), MERGED, sources), "");
 }
@@ -175,7 +177,7 @@ static void a_good_story(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    pass(history, SPAN_S(GRACE_S + 2));
+    history_pass(history, SPAN_S(GRACE_S + 2));
     const char *since = stamp(history);
     const char *live = entry_of(history, MERGED, 1, "");
     const char *both = two(history, removal(history, since, "retired", A),
@@ -183,7 +185,7 @@ static void a_good_story(struct history *history)
     write_catalog(history, live, "", both);
     take(history, A);
     take(history, B);
-    pass(history, SPAN_S(D_S + 2));
+    history_pass(history, SPAN_S(D_S + 2));
     write_catalog(history, live, "", "");
     judge_told_merged(history->judge, MERGED, true);
     judge_told_added(history->judge, A, HF_OK);
@@ -215,7 +217,7 @@ static void back_from_deleting(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
-    pass(history, SPAN_S(D_S + 2));
+    history_pass(history, SPAN_S(D_S + 2));
     take(history, A);
     write_catalog(history, "", "", "");
     put_rows(history, A, 0, 1, 2, 0);
@@ -339,7 +341,7 @@ static void moved_before_its_grace_is_over(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    pass(history, SPAN_S(GRACE_S / 2));
+    history_pass(history, SPAN_S(GRACE_S / 2));
     const char *since = stamp(history);
     write_catalog(history, entry_of(history, MERGED, 1, ""), "",
                   two(history, removal(history, since, "retired", A),
@@ -350,7 +352,7 @@ static void condemned_in_its_grace(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    pass(history, SPAN_S(GRACE_S + 2));
+    history_pass(history, SPAN_S(GRACE_S + 2));
     const char *since = stamp(history);
     write_catalog(history, entry_of(history, MERGED, 1, ""), "",
                   two(history, removal(history, since, "condemned", A),
@@ -362,7 +364,7 @@ static void dropped_before_d(struct history *history)
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
     take(history, A);
-    pass(history, SPAN_S(D_S / 2));
+    history_pass(history, SPAN_S(D_S / 2));
     write_catalog(history, "", "", "");
 }
 
@@ -370,7 +372,7 @@ static void dropped_with_its_object(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
     write_catalog(history, "", "", removal(history, stamp(history), "condemned", A));
-    pass(history, SPAN_S(D_S + 2));
+    history_pass(history, SPAN_S(D_S + 2));
     write_catalog(history, "", "", "");
 }
 
@@ -379,14 +381,14 @@ static void a_lease_forgotten(struct history *history)
     add_two(history);
     write_lease(history, "active", M);
     put_rows(history, M, 0, 1, 2, 0);
-    put(history, LEASES_KEY, "{\"leases\":{}}");
+    history_put(history, LEASES_KEY, "{\"leases\":{}}");
 }
 
 static void an_output_put_after_that(struct history *history)
 {
     add_two(history);
     write_lease(history, "expired", M);
-    put(history, LEASES_KEY, "{\"leases\":{}}");
+    history_put(history, LEASES_KEY, "{\"leases\":{}}");
     put_rows(history, M, 0, 1, 2, 0);
 }
 
@@ -445,7 +447,7 @@ static void told_as_lost_and_is_merged(struct history *history)
 static void a_name_that_is_too_old(struct history *history)
 {
     judge_drawn(history->judge, A);
-    pass(history, SPAN_S(D_S));
+    history_pass(history, SPAN_S(D_S));
     add_two(history);
 }
 
@@ -510,7 +512,7 @@ static void unmerged_in_the_end(struct history *history)
 
 static void no_catalog(struct history *history)
 {
-    put(history, CATALOG_KEY, "{\"format\":\"holdfast.catalog/1\",\"chunks\":[");
+    history_put(history, CATALOG_KEY, "{\"format\":\"holdfast.catalog/1\",\"chunks\":[");
 }
 
 /* ---- The table ----------------------------------------------------------------------- */

@@ -29,8 +29,8 @@
 
 static void put_schema(struct history *history, const char *fields)
 {
-    put(history, FOLDER "index.json",
-        text(history, "{\"format\":\"holdfast.index/1\",\"fields\":[%s]}", fields));
+    history_put(history, FOLDER "index.json",
+                text(history, "{\"format\":\"holdfast.index/1\",\"fields\":[%s]}", fields));
 }
 
 static void begin(struct history *history)
@@ -66,13 +66,14 @@ static void put_shard(struct history *history, uint64_t token, const char *recor
                     "{\"format\":\"holdfast.shard/1\",\"line\":\"%08zu\","
                     "\"token\":%" PRIu64 ",\"records\":%zu,\"size\":%zu}\n",
                     strlen(line), token, lines, strlen(records));
-    put(history, SHARD, text(history, "%s%s", line, records));
+    history_put(history, SHARD, text(history, "%s%s", line, records));
 }
 
 static void put_lock(struct history *history, unsigned next_token)
 {
-    put(history, LOCK,
-        text(history, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%u}", next_token));
+    history_put(history, LOCK,
+                text(history, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":%u}",
+                     next_token));
 }
 
 /* A copy and its reason, of the version that an entry has now. */
@@ -87,8 +88,8 @@ static void set_aside(struct history *history, const char *entry, const char *by
     hash_sha256((struct view){ version, size + etag.size }, digest);
     for (size_t i = 0; i < 16; i++)
         snprintf(id + 2 * i, 3, "%02x", digest[i]);
-    put(history, text(history, FOLDER "aside/%s.usv", id), bytes);
-    put(history, text(history, FOLDER "aside/%s.json", id), "{}");
+    history_put(history, text(history, FOLDER "aside/%s.usv", id), bytes);
+    history_put(history, text(history, FOLDER "aside/%s.json", id), "{}");
 }
 
 static void get(struct history *history, uint64_t began, enum hf_status status,
@@ -102,14 +103,14 @@ static void get(struct history *history, uint64_t began, enum hf_status status,
 static void a_good_story(struct history *history)
 {
     struct judged_walk walk = { .prefix = "" };
-    put(history, OURS, OLD "\n");
-    put(history, THEIRS, NEW "\x1e\n");
-    put(history, FOLDER "b.usv", OTHER);
+    history_put(history, OURS, OLD "\n");
+    history_put(history, THEIRS, NEW "\x1e\n");
+    history_put(history, FOLDER "b.usv", OTHER);
     uint64_t began = judge_index_now(history->judge);
     get(history, began, HF_OK, NEW);
     put_shard(history, 1, NEW "\n");
     take(history, OURS);
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, "no record\n");
     set_aside(history, THEIRS, "no record\n");
     take(history, THEIRS);
     get(history, began, HF_OK, NEW);
@@ -123,8 +124,8 @@ static void a_good_story(struct history *history)
 
 static void an_older_one_written_over_it(struct history *history)
 {
-    put(history, THEIRS, NEW);
-    put(history, THEIRS, OLD);
+    history_put(history, THEIRS, NEW);
+    history_put(history, THEIRS, OLD);
     get(history, judge_index_now(history->judge), HF_OK, OLD);
     put_shard(history, 1, OLD "\n");
     take(history, THEIRS);
@@ -134,52 +135,52 @@ static void an_older_one_written_over_it(struct history *history)
 /* What came elsewhere after the reader had begun does not make up for what was lost here. */
 static void three_written_over_each_other(struct history *history)
 {
-    put(history, THEIRS, MIDDLE);
+    history_put(history, THEIRS, MIDDLE);
     uint64_t began = judge_index_now(history->judge);
-    put(history, THEIRS, NEW);
-    put(history, OURS, OLD "\n");
-    put(history, LATER, TIE "\n");
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, NEW);
+    history_put(history, OURS, OLD "\n");
+    history_put(history, LATER, TIE "\n");
+    history_put(history, THEIRS, "no record\n");
     get(history, began, HF_NOT_FOUND, "");
     get(history, judge_index_now(history->judge), HF_OK, TIE);
 }
 
 static void folded_and_then_written_over(struct history *history)
 {
-    put(history, THEIRS, NEW);
+    history_put(history, THEIRS, NEW);
     uint64_t began = judge_index_now(history->judge);
     put_shard(history, 1, NEW "\n");
-    put(history, THEIRS, OLD);
+    history_put(history, THEIRS, OLD);
     get(history, began, HF_OK, OLD);
 }
 
 static void folded_and_then_spoilt(struct history *history)
 {
-    put(history, THEIRS, NEW);
+    history_put(history, THEIRS, NEW);
     uint64_t began = judge_index_now(history->judge);
     put_shard(history, 1, NEW "\n");
     take(history, THEIRS);
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, "no record\n");
     get(history, began, HF_NOT_FOUND, "");
 }
 
 static void held_by_another_name_as_well(struct history *history)
 {
-    put(history, THEIRS, NEW);
-    put(history, FOLDER "a.usv", NEW);
+    history_put(history, THEIRS, NEW);
+    history_put(history, FOLDER "a.usv", NEW);
     uint64_t began = judge_index_now(history->judge);
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, "no record\n");
     get(history, began, HF_OK, OLD);
 }
 
 static void a_shard_whose_lock_is_anothers(struct history *history)
 {
-    put(history, FOLDER "shards/3.usv", "{\"line\":\"00000029\",\"size\":0}\n");
+    history_put(history, FOLDER "shards/3.usv", "{\"line\":\"00000029\",\"size\":0}\n");
 }
 
 static void a_schema_that_grows(struct history *history)
 {
-    put(history, THEIRS, WIDE);
+    history_put(history, THEIRS, WIDE);
     put_schema(history, "\"thing\",\"changed\",\"what\",\"more\"");
     set_aside(history, THEIRS, WIDE);
     take(history, THEIRS);
@@ -188,56 +189,57 @@ static void a_schema_that_grows(struct history *history)
 
 static void cleared_before_it_is_folded(struct history *history)
 {
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     take(history, OURS);
 }
 
 static void cleared_with_an_older_one_in_the_shard(struct history *history)
 {
-    put(history, LATER, TIE "\n");
+    history_put(history, LATER, TIE "\n");
     put_shard(history, 1, OLD "\n");
     take(history, LATER);
 }
 
 static void cleared_with_a_lesser_one_in_the_shard(struct history *history)
 {
-    put(history, LATER, TIE "\n");
+    history_put(history, LATER, TIE "\n");
     put_shard(history, 1, "a" US "2026-01-01T01:00:00Z" US "3\n");
     take(history, LATER);
-    put(history, THEIRS, NEW);
-    put(history, THEIRS, ""); /* the same time, and its bytes are the greater: 02 against 01 */
+    history_put(history, THEIRS, NEW);
+    history_put(history, THEIRS,
+                ""); /* the same time, and its bytes are the greater: 02 against 01 */
 }
 
 static void a_marker_over_what_is_new(struct history *history)
 {
-    put(history, THEIRS, OLD);
+    history_put(history, THEIRS, OLD);
     put_shard(history, 1, OLD "\n");
-    put(history, THEIRS, NEW);
-    put(history, THEIRS, "");
+    history_put(history, THEIRS, NEW);
+    history_put(history, THEIRS, "");
 }
 
 static void bad_and_gone(struct history *history)
 {
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, "no record\n");
     take(history, THEIRS);
 }
 
 static void good_and_aside(struct history *history)
 {
-    put(history, THEIRS, OLD);
+    history_put(history, THEIRS, OLD);
     set_aside(history, THEIRS, OLD);
 }
 
 static void wide_enough_and_aside(struct history *history)
 {
     put_schema(history, "\"thing\",\"changed\",\"what\",\"more\"");
-    put(history, THEIRS, WIDE);
+    history_put(history, THEIRS, WIDE);
     set_aside(history, THEIRS, WIDE);
 }
 
 static void aside_in_part(struct history *history)
 {
-    put(history, THEIRS, "no record\n");
+    history_put(history, THEIRS, "no record\n");
     set_aside(history, THEIRS, "no rec");
 }
 
@@ -271,7 +273,7 @@ static void a_shard_with_anothers_record(struct history *history)
 
 static void a_shard_cut_off(struct history *history)
 {
-    put(history, SHARD, "{\"format\":\"holdfast.shard/1\",\"line\":\"00000040\",\"tok");
+    history_put(history, SHARD, "{\"format\":\"holdfast.shard/1\",\"line\":\"00000040\",\"tok");
 }
 
 static void a_shard_deleted(struct history *history)
@@ -306,21 +308,21 @@ static void told_as_folded(struct history *history)
 
 static void not_found_and_there(struct history *history)
 {
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     get(history, judge_index_now(history->judge), HF_NOT_FOUND, "");
 }
 
 static void not_found_and_put_since(struct history *history)
 {
     uint64_t began = judge_index_now(history->judge);
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     get(history, began, HF_NOT_FOUND, "");
 }
 
 static void an_older_one_is_read(struct history *history)
 {
-    put(history, OURS, OLD "\n");
-    put(history, LATER, TIE "\n");
+    history_put(history, OURS, OLD "\n");
+    history_put(history, LATER, TIE "\n");
     get(history, judge_index_now(history->judge), HF_OK, OLD);
 }
 
@@ -332,7 +334,7 @@ static void damage_is_told(struct history *history)
 static void a_walk_that_misses_one(struct history *history)
 {
     struct judged_walk walk = { .prefix = "" };
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     judge_index_walks(history->judge, &walk);
     judge_index_walked(&walk, HF_OK);
 }
@@ -354,22 +356,22 @@ static void a_walk_that_shows_too_much(struct history *history)
 
 static void one_too_many_is_counted(struct history *history)
 {
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     judge_index_told_count(history->judge, judge_index_now(history->judge), HF_OK, 2);
 }
 
 static void left_in_the_end(struct history *history)
 {
-    put(history, OURS, OLD "\n");
+    history_put(history, OURS, OLD "\n");
     put_shard(history, 1, OLD "\n");
     judge_index_end(history->judge);
 }
 
 static void a_marker_in_the_end(struct history *history)
 {
-    put(history, THEIRS, OLD);
+    history_put(history, THEIRS, OLD);
     put_shard(history, 1, OLD "\n");
-    put(history, THEIRS, "");
+    history_put(history, THEIRS, "");
     judge_index_end(history->judge);
 }
 

@@ -143,7 +143,7 @@ static void replace_what_is_missing(struct node *node, void *argument)
     struct etag etag;
     EXPECT(stage->world, etag_set(&etag, VIEW("v1")));
     struct put_call call;
-    stage->put = put(store, VIEW("k"), VIEW("one"), if_match(&etag), &call);
+    stage->put = stage_put(store, VIEW("k"), VIEW("one"), if_match(&etag), &call);
     store_close(store);
 }
 
@@ -280,10 +280,10 @@ static void put_in_and_after_partition(struct node *node, void *argument)
     struct store *store = net_store_open(stage->net, node);
     struct put_call call;
     net_cut(stage->net, node, true);
-    stage->put = put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
+    stage->put = stage_put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
     stage->body_at_answer = held(stage, VIEW("k"));
     net_cut(stage->net, node, false);
-    stage->second_put = put(store, VIEW("k"), VIEW("two"), if_absent(), &call);
+    stage->second_put = stage_put(store, VIEW("k"), VIEW("two"), if_absent(), &call);
     store_close(store);
 }
 

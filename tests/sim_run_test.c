@@ -46,7 +46,7 @@ static void one_seed_is_one_history(void **state)
     (void)state;
     for (size_t i = 0; workloads[i]; i++) {
         struct run_result last = { 0 };
-        for (uint64_t seed = 1; seed <= 20; seed++) {
+        for (uint64_t seed = 1; seed <= SEED_ROUNDS(20); seed++) {
             struct run_result first = run_of(workloads[i], seed);
             struct run_result second = run_of(workloads[i], seed);
             assert_true(first.hash == second.hash);
@@ -91,7 +91,7 @@ static void judges_notice_a_broken_store(void **state)
     (void)state;
     for (size_t i = 0; workloads[i]; i++) {
         unsigned noticed = 0;
-        for (uint64_t seed = 1; seed <= 20; seed++) {
+        for (uint64_t seed = 1; seed <= SEED_ROUNDS(20); seed++) {
             struct run_options options = options_of(workloads[i], seed);
             options.ignore_conditions = true;
             /* Most operations on an index write names of their own, which nobody can meet at. */
@@ -102,7 +102,7 @@ static void judges_notice_a_broken_store(void **state)
         /* Where nodes write seldom there are runs in which no two writes meet. */
         bool seldom = workloads[i] == &workload_elect || workloads[i] == &workload_compact ||
                       workloads[i] == &workload_index;
-        assert_true(noticed >= (seldom ? 15 : 20));
+        assert_true(noticed >= (seldom ? SEED_ROUNDS(15) : SEED_ROUNDS(20)));
     }
 }
 
@@ -206,7 +206,7 @@ static void seeds_of_locks_are_rough(void **state)
     const struct workload *of_locks[] = { &workload_locks, &workload_ranges, &workload_epochs,
                                           &workload_fenced };
     for (size_t i = 0; i < sizeof of_locks / sizeof of_locks[0]; i++)
-        for (uint64_t seed = 1; seed <= 50; seed++) {
+        for (uint64_t seed = 1; seed <= SEED_ROUNDS(50); seed++) {
             struct run_result result = run_of(of_locks[i], seed);
             uint64_t of_requests = 0;
             for (unsigned k = 0; k <= NET_LYING_DATE; k++)
@@ -227,7 +227,7 @@ static void crash_at_each_call(const struct workload *workload, uint64_t seed)
     options.crash_at.request = UINT64_MAX;
     uint64_t requests = run_well(&options).requests_in_chaos;
     assert_true(requests > 5);
-    for (uint64_t i = 0; i < 2 * requests; i++) {
+    for (uint64_t i = 0; i < 2 * requests; i += SANITIZED ? 5 : 1) {
         options.crash_at = (struct crash_at){ .request = 1 + i / 2, .answered = i % 2 == 1 };
         struct run_result result = run_well(&options);
         enum fault fault = i % 2 == 1 ? CHAOS_CRASH_ANSWERED : CHAOS_CRASH_LEFT;

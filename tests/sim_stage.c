@@ -46,8 +46,8 @@ uint64_t faults(struct stage *stage, enum fault fault)
     return net_faults(stage->net)->counts[fault];
 }
 
-enum hf_status put(struct store *store, struct view key, struct view body,
-                   struct condition condition, struct put_call *call)
+enum hf_status stage_put(struct store *store, struct view key, struct view body,
+                         struct condition condition, struct put_call *call)
 {
     *call = (struct put_call){ .key = key, .body = body, .condition = condition };
     return store_put(store, call);
@@ -68,7 +68,7 @@ void put_and_get(struct node *node, void *argument)
     struct store *store = net_store_open(stage->net, node);
     struct put_call call;
     int64_t began = world_now_us(stage->world);
-    stage->put = put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
+    stage->put = stage_put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
     stage->put_took_us = world_now_us(stage->world) - began;
     stage->stamp = call.stamp;
     stage->body_at_answer = held(stage, VIEW("k"));

@@ -41,8 +41,8 @@ void run_stage(struct stage *stage, node_program *program);
 struct view held(struct stage *stage, struct view key);
 uint64_t faults(struct stage *stage, enum fault fault);
 
-enum hf_status put(struct store *store, struct view key, struct view body,
-                   struct condition condition, struct put_call *call);
+enum hf_status stage_put(struct store *store, struct view key, struct view body,
+                         struct condition condition, struct put_call *call);
 enum hf_status get(struct store *store, struct view key);
 
 /* A program. */

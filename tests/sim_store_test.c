@@ -55,7 +55,7 @@ static void read_after_two_hours(struct node *node, void *argument)
     stage->get = store_get(store, &read);
     stage->stamp = read.stamp;
     struct put_call call;
-    stage->put = put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
+    stage->put = stage_put(store, VIEW("k"), VIEW("one"), if_absent(), &call);
     EXPECT(stage->world, !call.stamp.cached);
     buffer_release(&body);
     store_close(store);
@@ -94,7 +94,7 @@ static void put_many_times(struct node *node, void *argument)
     for (int i = 0; i < 50; i++) {
         struct put_call call;
         EXPECT(stage->world,
-               put(store, VIEW("k"), VIEW("x"), (struct condition){ 0 }, &call) == HF_OK);
+               stage_put(store, VIEW("k"), VIEW("x"), (struct condition){ 0 }, &call) == HF_OK);
         int64_t off = call.stamp.date.us - WORLD_EPOCH_US - world_now_us(stage->world);
         least = off < least ? off : least;
         most = off > most ? off : most;
@@ -139,8 +139,8 @@ static void write_equal_bytes(struct node *node, void *argument)
     struct stage *stage = argument;
     struct store *store = net_store_open(stage->net, node);
     struct put_call first, second;
-    put(store, VIEW("k"), VIEW("same"), (struct condition){ 0 }, &first);
-    put(store, VIEW("k"), VIEW("same"), (struct condition){ 0 }, &second);
+    stage_put(store, VIEW("k"), VIEW("same"), (struct condition){ 0 }, &first);
+    stage_put(store, VIEW("k"), VIEW("same"), (struct condition){ 0 }, &second);
     bool equal = etag_equal(&first.etag, &second.etag);
     EXPECT(stage->world, equal == stage->options.bucket.etag_by_content);
     EXPECT(stage->world, equal == !store->traits.etag_fresh);

@@ -19,8 +19,9 @@
 
 static void put_table(struct history *history, const char *members)
 {
-    put(history, TABLE,
-        text(history, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":4,%s}", members));
+    history_put(history, TABLE,
+                text(history, "{\"format\":\"holdfast.lease-table/1\",\"next_token\":4,%s}",
+                     members));
 }
 
 static void begin(struct history *history)
@@ -50,13 +51,13 @@ static void told(struct history *history, enum hf_status status, uint64_t ops)
 static void cleared_and_purged(struct history *history)
 {
     put_table(history, HELD);
-    put(history, EARLY, ENTRY);
-    pass(history, SPAN_S(10));
+    history_put(history, EARLY, ENTRY);
+    history_pass(history, SPAN_S(10));
     put_table(history, OVER);
-    put(history, LATER, ENTRY);
+    history_put(history, LATER, ENTRY);
     take(history, EARLY);
-    pass(history, LATE);
-    put(history, EPOCH, "{\"epoch\":1}");
+    history_pass(history, LATE);
+    history_put(history, EPOCH, "{\"epoch\":1}");
     take(history, TABLE);
     take(history, LATER);
     told(history, HF_OK, 5);
@@ -66,9 +67,9 @@ static void cleared_and_purged(struct history *history)
 static void an_entry_that_moves(struct history *history)
 {
     put_table(history, HELD);
-    put(history, EARLY, ENTRY);
-    pass(history, SPAN_S(10));
-    put(history, LATER, ENTRY);
+    history_put(history, EARLY, ENTRY);
+    history_pass(history, SPAN_S(10));
+    history_put(history, LATER, ENTRY);
     take(history, EARLY);
 }
 
@@ -83,51 +84,51 @@ static void a_lease_without_an_entry(struct history *history)
 static void the_last_entry_goes(struct history *history)
 {
     put_table(history, HELD);
-    put(history, EARLY, ENTRY);
-    pass(history, SPAN_S(10));
+    history_put(history, EARLY, ENTRY);
+    history_pass(history, SPAN_S(10));
     take(history, EARLY);
 }
 
 static void an_entry_of_no_hour(struct history *history)
 {
-    put(history, "default/.lease-index/today/meta/door.json", ENTRY);
+    history_put(history, "default/.lease-index/today/meta/door.json", ENTRY);
 }
 
 static void purged_with_a_lease(struct history *history)
 {
     put_table(history, HELD);
-    pass(history, LATE);
-    put(history, EPOCH, "{\"epoch\":1}");
+    history_pass(history, LATE);
+    history_put(history, EPOCH, "{\"epoch\":1}");
     take(history, TABLE);
 }
 
 static void purged_with_a_waiter(struct history *history)
 {
     put_table(history, WAITED);
-    pass(history, LATE);
-    put(history, EPOCH, "{\"epoch\":1}");
+    history_pass(history, LATE);
+    history_put(history, EPOCH, "{\"epoch\":1}");
     take(history, TABLE);
 }
 
 static void purged_too_soon(struct history *history)
 {
     put_table(history, OVER);
-    pass(history, SPAN_US(LATE.us / 2));
-    put(history, EPOCH, "{\"epoch\":1}");
+    history_pass(history, SPAN_US(LATE.us / 2));
+    history_put(history, EPOCH, "{\"epoch\":1}");
     take(history, TABLE);
 }
 
 static void purged_in_its_epoch(struct history *history)
 {
     put_table(history, OVER);
-    pass(history, LATE);
+    history_pass(history, LATE);
     take(history, TABLE);
 }
 
 static void an_epoch_that_falls(struct history *history)
 {
-    put(history, EPOCH, "{\"epoch\":2}");
-    put(history, EPOCH, "{\"epoch\":1}");
+    history_put(history, EPOCH, "{\"epoch\":2}");
+    history_put(history, EPOCH, "{\"epoch\":1}");
 }
 
 static void too_much_is_looked_at(struct history *history)
@@ -148,20 +149,20 @@ static void held_and_not_entered(struct history *history)
 
 static void an_entry_in_the_end(struct history *history)
 {
-    put(history, EARLY, ENTRY);
+    history_put(history, EARLY, ENTRY);
     judge_sweep_end(history->judge, history->node);
 }
 
 static void an_entry_of_a_transaction_in_the_end(struct history *history)
 {
-    put(history, LAYOUT_TXN_EXPIRY_FOLDER "2020010100/t", ENTRY);
+    history_put(history, LAYOUT_TXN_EXPIRY_FOLDER "2020010100/t", ENTRY);
     judge_sweep_end(history->judge, history->node);
 }
 
 static void a_lease_in_the_end(struct history *history)
 {
     put_table(history, HELD);
-    put(history, "default/.lease-index/9998010100/meta/door.json", ENTRY);
+    history_put(history, "default/.lease-index/9998010100/meta/door.json", ENTRY);
     judge_sweep_end(history->judge, history->node);
 }
 

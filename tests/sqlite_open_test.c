@@ -40,7 +40,7 @@ static void a_truncated_database_is_refused(void **state)
     for (int i = 0; i < 50; i++) {
         char key[16];
         snprintf(key, sizeof key, "k%d", i);
-        put(store, key, (struct view){ big, 2000 });
+        put_text(store, key, (struct view){ big, 2000 });
     }
     store_close(store);
     static char bytes[MIB];
@@ -97,7 +97,7 @@ static void an_empty_file_is_a_new_store(void **state)
     (void)state;
     write_file("empty", "", 0);
     struct store *store = open_store("empty");
-    put(store, "a", VIEW("1"));
+    put_text(store, "a", VIEW("1"));
     assert_holds(store, "a", VIEW("1"));
     store_close(store);
 }
@@ -106,7 +106,7 @@ static void one_missing_folder_is_created(void **state)
 {
     (void)state;
     struct store *store = open_store("fresh/store.db");
-    put(store, "a", VIEW("1"));
+    put_text(store, "a", VIEW("1"));
     store_close(store);
     store = open_store("fresh/store.db");
     assert_holds(store, "a", VIEW("1"));
@@ -125,7 +125,7 @@ static void names_that_mean_something_to_sqlite_are_plain_names(void **state)
         struct hf_error error;
         assert_status(HF_OK, store_open(env_real(), view_of(urls[i]), &store, &error), &error);
         assert_int_equal(fchdir(here), 0);
-        put(store, "a", VIEW("1"));
+        put_text(store, "a", VIEW("1"));
         assert_holds(store, "a", VIEW("1")); /* a reader opens the file after the chdir */
         store_close(store);
         assert_int_equal(chdir(dir), 0);

@@ -49,7 +49,7 @@ struct store *open_store(const char *name)
     return store;
 }
 
-struct etag put(struct store *store, const char *key, struct view body)
+struct etag put_text(struct store *store, const char *key, struct view body)
 {
     struct put_call call = { .key = view_of(key), .body = body };
     assert_status(HF_OK, store_put(store, &call), &call.error);

@@ -15,7 +15,7 @@ const char *in_dir(const char *name);
 
 enum hf_status try_open(const char *name, struct store **ret_store, struct hf_error *error);
 struct store *open_store(const char *name);
-struct etag put(struct store *store, const char *key, struct view body);
+struct etag put_text(struct store *store, const char *key, struct view body);
 void assert_holds(struct store *store, const char *key, struct view body);
 enum hf_status get_status(struct store *store, const char *key, struct hf_error *ret_error);
 size_t count_files(const char *name);

@@ -25,11 +25,11 @@ static void an_object_moves_between_row_and_file_and_leaves_nothing(void **state
                                     LARGE, 2 * LARGE,         LARGE, SQLITE_INLINE_MAX };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memset(big, (int)('a' + i), sizeof big);
-        put(store, "k", (struct view){ big, sizes[i] });
+        put_text(store, "k", (struct view){ big, sizes[i] });
         assert_holds(store, "k", (struct view){ big, sizes[i] });
         assert_int_equal(count_files("s.objects"), sizes[i] > SQLITE_INLINE_MAX);
     }
-    put(store, "k", (struct view){ big, LARGE });
+    put_text(store, "k", (struct view){ big, LARGE });
     struct delete_call gone = { .key = VIEW("k") };
     assert_status(HF_OK, store_delete(store, &gone), &gone.error);
     assert_int_equal(count_files("s.objects"), 0);
@@ -40,8 +40,8 @@ static void a_refused_large_put_leaves_no_file(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    struct etag old = put(store, "k", VIEW("1"));
-    put(store, "k", VIEW("2"));
+    struct etag old = put_text(store, "k", VIEW("1"));
+    put_text(store, "k", VIEW("2"));
     struct put_call call = { .key = VIEW("k"),
                              .body = { big, LARGE },
                              .condition = if_absent() };
@@ -78,7 +78,7 @@ static void a_reader_whose_file_vanishes_finds_the_new_one(void **state)
 {
     (void)state;
     struct store *store = open_store("s?sync=off");
-    put(store, "k", (struct view){ big, LARGE });
+    put_text(store, "k", (struct view){ big, LARGE });
     struct rewriter rewriter = { .store = store };
     struct env_task *task;
     struct hf_error error;
@@ -103,7 +103,7 @@ static void a_lost_or_cut_file_is_corrupt(void **state)
     (void)state;
     struct store *store = open_store("s");
     struct hf_error error;
-    put(store, "k", (struct view){ big, LARGE });
+    put_text(store, "k", (struct view){ big, LARGE });
     DIR *walk = opendir(in_dir("s.objects"));
     const struct dirent *entry;
     while ((entry = readdir(walk)) && entry->d_name[0] == '.')
@@ -116,7 +116,7 @@ static void a_lost_or_cut_file_is_corrupt(void **state)
     assert_int_equal(unlinkat(dirfd(walk), entry->d_name, 0), 0);
     closedir(walk);
     assert_int_equal(get_status(store, "k", &error), HF_CORRUPT);
-    put(store, "k", VIEW("well again"));
+    put_text(store, "k", VIEW("well again"));
     assert_holds(store, "k", VIEW("well again"));
     store_close(store);
 }
@@ -144,7 +144,7 @@ static void the_file_of_a_dead_writer_is_swept_on_open(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "kept", (struct view){ big, LARGE });
+    put_text(store, "kept", (struct view){ big, LARGE });
     store_close(store);
     write_file("source", big, sizeof big);
     assert_int_equal(in_child(put_file_and_die), 7);
@@ -184,7 +184,7 @@ static void files_of_another_database_and_of_people_are_not_swept(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "k", (struct view){ big, LARGE });
+    put_text(store, "k", (struct view){ big, LARGE });
     store_close(store);
     write_file("s.objects/note.txt", "mine", 4);
     assert_int_equal(unlink(in_dir("s")), 0);
@@ -297,7 +297,7 @@ static void a_write_waits_for_another_process_and_gives_up_in_time(void **state)
     (void)state;
     struct store *store = open_store("s");
     sqlite3 *other;
-    put(store, "k", VIEW("1"));
+    put_text(store, "k", VIEW("1"));
     assert_int_equal(sqlite3_open(in_dir("s"), &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     struct mono_time start = env_now(env_real());
@@ -310,7 +310,7 @@ static void a_write_waits_for_another_process_and_gives_up_in_time(void **state)
     assert_holds(store, "k", VIEW("1"));
     assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
-    put(store, "k", VIEW("3"));
+    put_text(store, "k", VIEW("3"));
     store_close(store);
 }
 
@@ -319,7 +319,7 @@ static void the_log_of_writes_stays_bounded(void **state)
     (void)state;
     struct store *store = open_store("s?sync=off");
     for (int i = 0; i < 6000; i++)
-        put(store, "k", (struct view){ big, 1000 });
+        put_text(store, "k", (struct view){ big, 1000 });
     struct stat st;
     assert_int_equal(stat(in_dir("s-wal"), &st), 0);
     assert_true(st.st_size > 0 && (size_t)st.st_size < 6 * MIB);
@@ -335,7 +335,7 @@ static void a_moved_file_is_noticed(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "k", VIEW("1"));
+    put_text(store, "k", VIEW("1"));
     assert_int_equal(rename(in_dir("s"), in_dir("elsewhere")), 0);
     struct put_call call = { .key = VIEW("k"), .body = VIEW("2") };
     assert_int_equal(store_put(store, &call), HF_UNAVAILABLE);
@@ -382,7 +382,7 @@ static void eight_processes_count_without_losing_one(void **state)
 {
     (void)state;
     struct store *store = open_store("s");
-    put(store, "counter", VIEW("0"));
+    put_text(store, "counter", VIEW("0"));
     pid_t pids[PROCESSES];
     fflush(NULL);
     for (int i = 0; i < PROCESSES; i++)
@@ -415,7 +415,7 @@ static int use_inherited(void)
                    store_list(inherited, &list) == HF_INVALID;
     store_close(inherited);
     struct store *own = open_store("s");
-    put(own, "child", VIEW("here"));
+    put_text(own, "child", VIEW("here"));
     store_close(own);
     return refused ? 0 : 1;
 }
@@ -424,11 +424,11 @@ static void a_store_is_refused_in_a_forked_child_and_goes_on_in_the_parent(void 
 {
     (void)state;
     inherited = open_store("s");
-    put(inherited, "k", VIEW("parent"));
+    put_text(inherited, "k", VIEW("parent"));
     assert_int_equal(in_child(use_inherited), 0);
     assert_holds(inherited, "k", VIEW("parent"));
     assert_holds(inherited, "child", VIEW("here"));
-    put(inherited, "k", VIEW("again"));
+    put_text(inherited, "k", VIEW("again"));
     store_close(inherited);
 }
 
@@ -439,9 +439,9 @@ static void two_names_of_one_file_are_one_store(void **state)
     assert_int_equal(symlink("a/real", in_dir("link")), 0);
     struct store *real = open_store("a/real");
     struct store *link = open_store("link");
-    put(real, "k", (struct view){ big, LARGE });
+    put_text(real, "k", (struct view){ big, LARGE });
     assert_holds(link, "k", (struct view){ big, LARGE });
-    struct etag etag = put(link, "k", (struct view){ big, 2 * LARGE });
+    struct etag etag = put_text(link, "k", (struct view){ big, 2 * LARGE });
     struct put_call call = { .key = VIEW("k"),
                              .body = VIEW("small"),
                              .condition = if_match(&etag) };
@@ -449,7 +449,7 @@ static void two_names_of_one_file_are_one_store(void **state)
     assert_int_equal(count_files("a/real.objects"), 0);
     assert_int_not_equal(access(in_dir("link.objects"), F_OK), 0);
     store_close(link);
-    put(real, "k", VIEW("after the other was closed"));
+    put_text(real, "k", VIEW("after the other was closed"));
     store_close(real);
 }
 
@@ -488,7 +488,7 @@ static int fill_the_disk(void)
         assert_holds(store, key, (struct view){ big, 60000 });
     }
     assert_int_equal(mount("small", dir, "tmpfs", MS_REMOUNT, "size=8m"), 0);
-    put(store, "room again", (struct view){ big, sizeof big });
+    put_text(store, "room again", (struct view){ big, sizeof big });
     store_close(store);
     store = open_store("s");
     assert_holds(store, "k0", (struct view){ big, 60000 });
@@ -511,7 +511,7 @@ static int open_read_only(void)
     if (!mount_small("size=3m"))
         return 99;
     struct store *store = open_store("s");
-    put(store, "k", VIEW("1"));
+    put_text(store, "k", VIEW("1"));
     store_close(store);
     assert_int_equal(mount("small", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=3m"), 0);
     struct hf_error error;
@@ -555,8 +555,8 @@ static void who_may_only_read_reads_beside_a_writer(void **state)
     (void)state;
     assert_int_equal(chmod(dir, 0755), 0);
     struct store *store = open_store("s");
-    put(store, "k", VIEW("1"));
-    put(store, "large", (struct view){ big, LARGE });
+    put_text(store, "k", VIEW("1"));
+    put_text(store, "large", (struct view){ big, LARGE });
     int status = geteuid() == 0 ? in_child(read_as_nobody) : 99;
     assert_holds(store, "k", VIEW("1"));
     store_close(store);

@@ -12,7 +12,7 @@
 static void is_the_latest(void **state)
 {
     (void)state;
-    struct evidence now = kit_at(100);
+    struct evidence now = catalog_kit_at(100);
     struct stamp stamp = stamp_now(&now);
     assert_int_equal(stamp.us, 101000000);
     assert_true(stamp.clock != 0);
@@ -33,17 +33,17 @@ static bool passed(struct stamp stamp, int64_t seen, struct evidence at)
 static void passes_by_the_store(void **state)
 {
     (void)state;
-    struct evidence then = kit_at(100);
+    struct evidence then = catalog_kit_at(100);
     struct stamp stamp = stamp_now(&then);
-    assert_false(passed(stamp, 3700, kit_at(100 + 3600)));
-    assert_false(passed(stamp, 3700, kit_at(101 + 3600 + 30)));
-    assert_true(passed(stamp, 3700, kit_at(102 + 3600 + 30)));
+    assert_false(passed(stamp, 3700, catalog_kit_at(100 + 3600)));
+    assert_false(passed(stamp, 3700, catalog_kit_at(101 + 3600 + 30)));
+    assert_true(passed(stamp, 3700, catalog_kit_at(102 + 3600 + 30)));
 }
 
 static void passes_by_watching(void **state)
 {
     (void)state;
-    struct evidence then = kit_at(100);
+    struct evidence then = catalog_kit_at(100);
     struct stamp stamp = stamp_now(&then);
     /* 200 ppm of an hour are 720 ms, and 50 ms of margin. */
     struct evidence later = kit_at_clock(0, "clock-b");
@@ -56,17 +56,18 @@ static void passes_by_watching(void **state)
 static void another_clock_proves_nothing(void **state)
 {
     (void)state;
-    struct evidence then = kit_at(100);
+    struct evidence then = catalog_kit_at(100);
     struct stamp stamp = stamp_now(&then);
     assert_false(passed(stamp, 1000000, kit_at_clock(1000000, "clock-b")));
     assert_false(passed(stamp, 1000000, kit_at_clock(1000000, "")));
-    assert_false(passed((struct stamp){ 0, 0 }, 1000000, kit_at(1000000)));
+    assert_false(passed((struct stamp){ 0, 0 }, 1000000, catalog_kit_at(1000000)));
 }
 
 static void has_an_age(void **state)
 {
     (void)state;
-    struct evidence then = kit_at(100), later = kit_at(160), sooner = kit_at(99);
+    struct evidence then = catalog_kit_at(100), later = catalog_kit_at(160),
+                    sooner = catalog_kit_at(99);
     struct stamp stamp = stamp_now(&then);
     assert_int_equal(stamp_age(stamp, HOUR, &later).us, 59000000);
     assert_int_equal(stamp_age(stamp, HOUR, &sooner).us, 0);

@@ -2,6 +2,8 @@
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
+#include "base/sanitizer.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,6 +25,12 @@
             fail_msg("%s: %s, expected %s: %s", #call, hf_status_name(status_),               \
                      hf_status_name(expected), status_ == HF_OK ? "" : (error_pointer)->why); \
     } while (0)
+
+#define SANITIZED (WITH_ASAN || WITH_TSAN)
+
+/* How many of `count` rounds that differ only in their seed a test runs: a fifth under a sanitizer,
+ * which looks for mistakes that every round would show and is ten times slower. */
+#define SEED_ROUNDS(count) (SANITIZED ? ((count) + 4) / 5 : (count))
 
 /* A new, empty directory for this test, removed with all in it by test_dir_remove. Aborts the
  * test when it cannot. */

@@ -194,7 +194,7 @@ static void records_are_purged(struct scene *scene)
     for (size_t i = 0; i < list.count; i++)
         purge_record(scene, list.entries[i].key);
     list_release(&list);
-    ASSERT(objects(&scene->world, RECORDS) == 0);
+    ASSERT(objects_below(&scene->world, RECORDS) == 0);
 }
 
 /* ---- One call fails ------------------------------------------------------------------ */

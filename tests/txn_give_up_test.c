@@ -63,7 +63,7 @@ static void keys_are_free_again(void **state)
                   &error); /* UNSURE: the damage may be of its own write */
     IS(HF_CORRUPT, hf_txn_commit(scene.transfer.txn, NULL, &error));
     MUST(give_up(&scene, &replaced));
-    ASSERT(replaced && objects(&scene.world, KEPT) == 1);
+    ASSERT(replaced && objects_below(&scene.world, KEPT) == 1);
     ASSERT(recorded(&scene.two, scene.transfer.id) == TXN_ROLLBACK);
     both_read(&scene.two, "old", "old");
     IS(HF_UNSURE, hf_txn_commit(scene.transfer.txn, NULL, &error)); /* it may have landed */
@@ -73,7 +73,7 @@ static void keys_are_free_again(void **state)
     MUST(hf_key_acquire(key, 5000, NULL, &error));
     done(key);
     MUST(give_up(&scene, &replaced));
-    ASSERT(!replaced && objects(&scene.world, KEPT) == 1);
+    ASSERT(!replaced && objects_below(&scene.world, KEPT) == 1);
     scene_close(&scene);
 }
 
@@ -92,7 +92,7 @@ static void whole_ones_are_left(void **state)
     MUST(txn_give_up(scene.two.client, view_of(hf_txn_id(other)), &replaced, &error));
     ASSERT(!replaced && recorded(&scene.two, hf_txn_id(other)) == TXN_COMMIT);
     IS(HF_INVALID, txn_give_up(scene.two.client, VIEW("x"), &replaced, &error));
-    ASSERT(objects(&scene.world, KEPT) == 0);
+    ASSERT(objects_below(&scene.world, KEPT) == 0);
     hf_txn_free(other);
     scene_close(&scene);
 }
@@ -111,7 +111,7 @@ static bool fail_call(long number, struct fate fate)
     bool failed = way_has_failed(&scene.two.way);
     bool gone = !record_says(&scene.world, scene.transfer.id, "{ not json");
     ASSERT(status != HF_OK || gone);
-    ASSERT(!gone || objects(&scene.world, KEPT) > 0);
+    ASSERT(!gone || objects_below(&scene.world, KEPT) > 0);
     MUST(give_up(&scene, &replaced));
     ASSERT(recorded(&scene.two, scene.transfer.id) == TXN_ROLLBACK);
     both_read(&scene.two, "old", "old");

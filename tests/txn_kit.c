@@ -103,7 +103,7 @@ bool is_staged(struct world *world, const char *name)
     return world_times(world, key, "\"stage\":") > 0;
 }
 
-size_t objects(struct world *world, const char *prefix)
+size_t objects_below(struct world *world, const char *prefix)
 {
     struct list_call list = { .prefix = view_of(prefix) };
     must(store_list(world->truth, &list), &list.error, "list", __LINE__);

@@ -42,7 +42,7 @@ bool record_says(struct world *world, const char *id, const char *piece);
 bool is_staged(struct world *world, const char *name);
 
 /* Objects whose key starts like this. */
-size_t objects(struct world *world, const char *prefix);
+size_t objects_below(struct world *world, const char *prefix);
 
 /* From now on this client takes D for so long. */
 void set_late_bound(struct peer *peer, struct span span);

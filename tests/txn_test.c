@@ -138,14 +138,16 @@ static void the_record_stands_before_a_key_is_taken(void **state)
     /* No entry: no record. */
     way_shut(&pair->one.way, ENTRIES, REFUSE(HF_DENIED));
     IS(HF_DENIED, hf_txn_begin(pair->one.client, NULL, &txn, &error));
-    ASSERT(objects(&pair->world, ".txn-decisions/") == 0);
+    ASSERT(objects_below(&pair->world, ".txn-decisions/") == 0);
     /* No record: no transaction, and an entry that the sweeper finds. */
     way_shut(&pair->one.way, RECORDS, REFUSE(HF_DENIED));
     IS(HF_DENIED, hf_txn_begin(pair->one.client, NULL, &txn, &error));
-    ASSERT(objects(&pair->world, RECORDS) == 0 && objects(&pair->world, ENTRIES) == 1);
+    ASSERT(objects_below(&pair->world, RECORDS) == 0 &&
+           objects_below(&pair->world, ENTRIES) == 1);
     way_open(&pair->one.way);
     txn = begin(&pair->one);
-    ASSERT(objects(&pair->world, RECORDS) == 1 && objects(&pair->world, ENTRIES) == 2);
+    ASSERT(objects_below(&pair->world, RECORDS) == 1 &&
+           objects_below(&pair->world, ENTRIES) == 2);
     ASSERT(recorded(&pair->two, hf_txn_id(txn)) == TXN_PENDING);
     hf_txn_free(txn);
 }
@@ -509,7 +511,7 @@ static void the_number_of_keys_has_a_bound(void **state)
     IS(HF_INVALID, hf_txn_acquire(txn, names, 0, NULL, 0, keys, &error));
     IS(HF_INVALID, hf_txn_acquire(txn, names, 1, NULL, -1, keys, &error));
     IS(HF_INVALID, hf_txn_acquire(txn, &bad, 1, NULL, 0, keys, &error));
-    ASSERT(objects(&pair->world, DOCUMENTS) == 0);
+    ASSERT(objects_below(&pair->world, DOCUMENTS) == 0);
     MUST(hf_txn_acquire(txn, names, TXN_KEYS_MAX, NULL, 0, keys, &error));
     IS(HF_INVALID, hf_txn_acquire(txn, &names[TXN_KEYS_MAX], 1, NULL, 0, keys, &error));
     update(keys[TXN_KEYS_MAX - 1], "last");
@@ -627,7 +629,7 @@ static void ids_are_checked(void **state)
     IS(HF_NOT_FOUND, hf_txn_begin(pair->one.client, &options, &txn, &error));
     IS(HF_NOT_FOUND,
        txn_decide(pair->one.client, view_of(options.id), HF_ROLLBACK, &told, &error));
-    ASSERT(objects(&pair->world, ".txn-decisions/") == 0);
+    ASSERT(objects_below(&pair->world, ".txn-decisions/") == 0);
     struct transfer transfer = transfer_staged(&pair->one, "new a", "new b");
     commit(transfer.txn);
     options.id = transfer.id;
