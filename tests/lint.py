@@ -8,6 +8,7 @@ folder, header or call is added to a table here, on purpose. tests/lint_test.py 
 once in a scratch tree and sees it found.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -149,38 +150,23 @@ TEXT_FOLDERS = ["include", "src", "sim", "tests", "fuzz", "bench", "examples", "
 TEXT_ENDINGS = (".c", ".h", ".py", ".sh", ".md", ".build", ".txt", ".yml", ".json", ".in", ".pml")
 
 
+# A comment, a string or a character constant. One that does not end ends with its line.
+COMMENT_OR_TEXT = re.compile(
+    r"""/\*.*?(?:\*/|\Z)|//(?:\\\n|[^\n])*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.S)
+
+
 def strip_c(text):
     """The text with comments, strings and character constants blanked, positions kept."""
-    out = list(text)
-    i, size = 0, len(text)
 
-    def blank(start, end):
-        for k in range(start, min(end, size)):
-            if out[k] != "\n":
-                out[k] = " "
+    def blank(match):
+        found = match.group()
+        if found[0] == "/":
+            return re.sub(r"[^\n]", " ", found)
+        closed = len(found) > 1 and found[-1] == found[0]
+        inner = re.sub(r"[^\n]", " ", found[1:-1] if closed else found[1:])
+        return found[0] + inner + (found[0] if closed else "")
 
-    while i < size:
-        two = text[i:i + 2]
-        if two == "/*":
-            end = text.find("*/", i + 2)
-            end = size if end < 0 else end + 2
-            blank(i, end)
-            i = end
-        elif two == "//":
-            end = i
-            while end < size and not (text[end] == "\n" and text[end - 1] != "\\"):
-                end += 1
-            blank(i, end)
-            i = end
-        elif text[i] in "\"'":
-            end = i + 1
-            while end < size and text[end] != text[i] and text[end] != "\n":
-                end += 2 if text[end] == "\\" else 1
-            blank(i + 1, end)
-            i = end + 1
-        else:
-            i += 1
-    return "".join(out)
+    return COMMENT_OR_TEXT.sub(blank, text)
 
 
 def blank_directives(code):
@@ -325,24 +311,33 @@ def check_system_headers(tree):
                 yield file.at(position, "src/%s may not include <%s>" % (file.layer, name))
 
 
-def banned_pattern(names):
-    words = [re.escape(name[:-1]) + r"\w+" if name.endswith("*") else re.escape(name)
-             for name in names.split()]
-    return re.compile(r"(?<![\w.>])(?:%s)(?=\s*\()|(?<=[^-]>)(?:%s)(?=\s*\()"
-                      % ("|".join(words), "|".join(words)))
+CALL = re.compile(r"(?:(?<![\w.>])|(?<=[^-]>))(\w+)(?=\s*\()")
+
+
+def banned_calls():
+    """The rules by name of a call; and (prefix, rule) of those that are given by a prefix."""
+    names, prefixes = {}, []
+    for why, words, layers, tests_may in BANNED:
+        for word in words.split():
+            if word.endswith("*"):
+                prefixes.append((word[:-1], (why, layers, tests_may)))
+            else:
+                names.setdefault(word, []).append((why, layers, tests_may))
+    return names, prefixes
 
 
 def check_banned_calls(tree):
-    rules = [(why, banned_pattern(names), layers, tests) for why, names, layers, tests in BANNED]
+    names, prefixes = banned_calls()
     for file in tree.c_files:
         excepted = EXCEPTIONS.get(file.path, set())
-        code = blank_directives(file.code)
-        for why, pattern, layers, tests_may in rules:
-            if file.layer in layers or (file.top in TEST_FOLDERS and tests_may):
-                continue
-            for match in pattern.finditer(code):
-                if match.group() not in excepted:
-                    yield file.at(match.start(), "%s() %s" % (match.group(), why))
+        for match in CALL.finditer(blank_directives(file.code)):
+            name = match.group(1)
+            rules = names.get(name, []) + [rule for prefix, rule in prefixes
+                                           if name.startswith(prefix) and name != prefix]
+            for why, layers, tests_may in rules:
+                may = file.layer in layers or (file.top in TEST_FOLDERS and tests_may)
+                if not may and name not in excepted:
+                    yield file.at(match.start(), "%s() %s" % (name, why))
 
 
 def check_banned_words(tree):
@@ -354,6 +349,8 @@ def check_banned_words(tree):
 
 def check_goto(tree):
     for file in tree.c_files:
+        if "goto" not in file.code:
+            continue
         for _, start, end in file.functions():
             body = file.code[start:end]
             labels = {match.group(1): match.start()
@@ -402,7 +399,8 @@ def check_format(tree):
     major = re.search(r"version (\d+)", version.stdout).group(1)
     if major != CLANG_FORMAT_MAJOR:
         raise Skip("clang-format %s formats otherwise than %s" % (major, CLANG_FORMAT_MAJOR))
-    names = [file.path for file in tree.c_files]
+    known = KnownFiles(os.path.join(tree.root, ".clang-format"), version.stdout)
+    names = [file.path for file in tree.c_files if not known.has(file.text)]
     if not names:
         return
     run = subprocess.run(["clang-format", "--dry-run", "--style=file"] + names,
@@ -415,6 +413,38 @@ def check_format(tree):
             yield "%s:%s: not as clang-format would have it" % match.groups()
     if run.returncode and not seen:
         yield "clang-format failed: %s" % run.stderr.strip()[:200]
+    elif not seen:
+        known.keep(file.text for file in tree.c_files)
+
+
+class KnownFiles:
+    """Texts that this clang-format, with these settings, has found well-formed before: it takes
+    longer than all other rules together. Kept in the build folder, if there is one."""
+
+    def __init__(self, settings, version):
+        build = os.environ.get("HOLDFAST_BUILD")
+        self.path = build and os.path.join(build, "well-formed.txt")
+        self.salt = version
+        if os.path.exists(settings):
+            with open(settings, encoding="utf-8") as file:
+                self.salt += file.read()
+        self.known = set()
+        if self.path and os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as file:
+                self.known = set(file.read().split())
+
+    def digest(self, text):
+        return hashlib.sha256((self.salt + text).encode()).hexdigest()
+
+    def has(self, text):
+        return self.digest(text) in self.known
+
+    def keep(self, texts):
+        if not self.path:
+            return
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
+            file.write("".join(self.digest(text) + "\n" for text in texts))
+        os.rename(self.path + ".new", self.path)
 
 
 def check_first_comment(tree):
@@ -504,6 +534,28 @@ def judge_exports(header, listing):
         yield "the shared library does not export %s" % name
 
 
+def defined_names(*words):
+    nm = subprocess.run(["nm", "--defined-only", *words], stdout=subprocess.PIPE, text=True,
+                        check=True)
+    return {line.split()[-1].split("@")[0] for line in nm.stdout.splitlines()
+            if len(line.split()) == 3}
+
+
+def check_kit_names(tree):
+    """The linker takes a name from the library of test kits before it looks further, so a kit must not
+    define what our library or the C library does: a test would run on the kit's function."""
+    build = os.environ.get("HOLDFAST_BUILD", "")
+    kits = os.path.join(build, "tests", "libtest-kits.a")
+    core = os.path.join(build, "src", "libholdfast-core.a")
+    if not build or not os.path.exists(kits) or not os.path.exists(core):
+        return
+    libc = subprocess.run(["cc", "-print-file-name=libc.so.6"], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
+    taken = defined_names("-g", core) | defined_names("-D", libc)
+    for name in sorted(defined_names("-g", kits) & taken):
+        yield "a test kit defines %s, which a library does too" % name
+
+
 RULES = [
     ("every folder of src is a layer of the table", check_layers_known),
     ("a layer includes only what lies below it", check_layering),
@@ -518,6 +570,7 @@ RULES = [
     ("no line ends in white space, every file ends in a newline", check_whitespace),
     ("all C is as clang-format would have it", check_format),
     ("every file begins by saying what it is for", check_first_comment),
+    ("no test kit replaces a function of a library", check_kit_names),
     ("every C file of src is compiled", check_compiled),
     ("no file names a place of one machine", check_paths),
     ("every section that is cited exists", check_citations),

@@ -39,6 +39,10 @@ SCRIPTS = [
     ("order4", "echo 1..1; echo alone >>$ROOT/order; echo ok 1 - a", 90, "order", "alone"),
     ("pair1", "echo 1..1; sleep 1; echo ok 1 - a", 10, "pair"),
     ("pair2", "echo 1..1; sleep 1; echo ok 1 - a", 10, "pair"),
+    *[("trio%d" % number, "echo 1..1; echo begin >>$ROOT/running; sleep 1; "
+       "echo end >>$ROOT/running; echo ok 1 - a", 10, "trio") for number in (1, 2, 3)],
+    ("hang1", "echo 1..1; >$ROOT/hanging; exec sleep 30", 40, "hang"),
+    ("hang2", "echo 1..1; echo ok 1 - a", 10, "hang"),
     ("early", "echo 1..1; echo 'not ok 1 - early'; exit 1", 40, "early"),
     ("later", "echo 1..1; sleep 2; echo ok 1 - a", 10, "early"),
     ("ceph1", "echo 1..1; test -f $HOLDFAST_SHARED_CEPH/ready && echo ok 1 - a", 10, "ceph"),
@@ -160,7 +164,7 @@ def longest_first(build):
 def by_recorded_durations(build):
     root = os.path.dirname(build)
     with open(os.path.join(root, "tests", "durations.txt"), "w", encoding="utf-8") as file:
-        file.write("9.0 build/order1\n5.0 build/order3\n0.1 build/order2\n")
+        file.write("9.0 9.0 build/order1\n5.0 5.0 build/order3\n0.1 0.1 build/order2\n")
     os.remove(os.path.join(root, "order"))
     status, lines = run(build, "order", None, "--jobs=1")
     return status == 0 and lines_of(build, "order") == ["one", "three", "two", "alone"], lines
@@ -169,13 +173,30 @@ def by_recorded_durations(build):
 def records_durations(build):
     status, lines = run(build, "pair", None, "--record")
     found = " ".join(lines_of(build, "tests/durations.txt"))
-    return status == 0 and bool(re.search(r"1\.\d build/pair1 1\.\d build/pair2", found)), lines
+    return status == 0 and bool(re.search(r"1\.\d 0\.\d build/pair1 1\.\d 0\.\d build/pair2", found)), lines
+
+
+def at_a_time(build):
+    """How many were running when each of them began."""
+    running, most = 0, 0
+    for word in lines_of(build, "running"):
+        running += 1 if word == "begin" else -1
+        most = max(most, running)
+    os.remove(os.path.join(os.path.dirname(build), "running"))
+    return most
 
 
 def two_at_a_time(build):
-    began = time.monotonic()
-    status, lines = run(build, "pair", None, "--jobs=2")
-    return status == 0 and time.monotonic() - began < 2.0, lines
+    status, lines = run(build, "trio", None, "--jobs=2")
+    return status == 0 and at_a_time(build) == 2, lines
+
+
+def beside_them_one_that_waits(build):
+    with open(os.path.join(os.path.dirname(build), "tests", "durations.txt"), "a",
+              encoding="utf-8") as file:
+        file.write("1.0 0.9 build/trio1\n1.0 0.9 build/trio2\n1.0 0.1 build/trio3\n")
+    status, lines = run(build, "trio", None, "--jobs=2")
+    return status == 0 and at_a_time(build) == 3, lines
 
 
 def failure_at_once(build):
@@ -198,8 +219,10 @@ def one_cluster(build):
 
 def interrupted(build):
     """Ctrl-C stops what runs, and says how far it came."""
-    process = start(build, "slow,litter", None, "--jobs=1")
-    time.sleep(0.5)
+    process = start(build, "hang", None, "--jobs=1")
+    begun = os.path.join(os.path.dirname(build), "hanging")
+    while not os.path.exists(begun) and process.poll() is None:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=30)[0]
     return process.returncode == 1 and "interrupted after" in output, output.splitlines()
@@ -254,7 +277,8 @@ STORIES = [
     ("the longest test starts first, and what runs alone runs last", longest_first),
     ("how long a test took last time decides when it starts", by_recorded_durations),
     ("how long each test took is recorded", records_durations),
-    ("two tests run at a time", two_at_a_time),
+    ("as many tests run at a time as were asked for", two_at_a_time),
+    ("beside them runs one that mostly waits", beside_them_one_that_waits),
     ("a failing test prints its output while others run", failure_at_once),
     ("one cluster serves all tests that want one, and is stopped", one_cluster),
     ("an interrupt stops what runs and is a failure", interrupted),
