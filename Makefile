@@ -5,6 +5,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
+# What `make ab` and `make bench` compare: build folders or git revisions.
+A ?=
+B ?=
+AB ?=
+
 # Build folders: build (gcc, plain), and one for each other way to compile.
 ASAN = -Db_sanitize=address,undefined -Db_lundef=false
 TSAN = -Db_sanitize=thread -Db_lundef=false
@@ -16,7 +21,7 @@ RUN = tools/run-tests
 WITH_TESTS = grep -q base_test build/build.ninja || meson configure build -Dtests=enabled
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record mutants install asan tsan clang fuzz bench amd64 format \
+.PHONY: all help demo check test full record mutants install asan tsan clang fuzz bench ab amd64 format \
 	clean setup setup-test
 
 all: build/build.ninja ## build the program and the library
@@ -81,10 +86,14 @@ fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inp
 	ninja -C build-fuzz
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-bench: setup-test ## the figures that must hold, optimised and with the machine idle
-	test -f build-bench/build.ninja || meson setup build-bench --buildtype=release -Dtests=disabled
+bench: setup-test build-bench/build.ninja ## the figures that must hold, optimised and with the machine idle; AB=REVISION
 	ninja -C build-bench
-	sh tools/bench.sh build-bench
+	sh tools/bench.sh build-bench $(AB)
+
+ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than A? A=REVISION_OR_BUILD [B=...]
+	@test -n "$(A)" || { echo "make ab: say what to compare with: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
+	$(if $(B),,ninja -C build-bench)
+	tools/ab.py $(A) $(or $(B),build-bench)
 
 amd64: ## build for amd64 and run it under qemu
 	sh tools/amd64.sh
@@ -93,8 +102,8 @@ format: setup-test ## clang-format all C files
 	sh tools/c-files.sh | xargs clang-format -i
 
 clean: ## remove all build folders
-	rm -rf build build-clang build-asan build-tsan build-fuzz build-bench build-mutants build-install \
-		build-amd64
+	rm -rf build build-clang build-asan build-tsan build-fuzz build-bench build-ab build-mutants \
+		build-install build-amd64
 
 setup:
 	@sh tools/setup.sh build
@@ -113,6 +122,9 @@ build-asan/build.ninja: | setup-test
 
 build-tsan/build.ninja: | setup-test
 	CC=clang meson setup build-tsan $(TSAN)
+
+build-bench/build.ninja: | setup-test
+	meson setup build-bench --buildtype=release -Dtests=disabled
 
 build-fuzz/build.ninja: | setup-test
 	CC=clang meson setup build-fuzz $(ASAN) -Dfuzzers=true
