@@ -487,6 +487,16 @@ def find_counters(scratch):
     return found
 
 
+def count_side(row, side, counter):
+    """A number; nothing if the program cannot be run that way, which is told."""
+    try:
+        return row.count(side, counter)
+    except Failed as reason:
+        print(f"ab: cannot count {counter.name} of {side.name.upper()} in '{row.name}': {reason}",
+              file=sys.stderr)
+        return None
+
+
 def count_both(row, sides, counters):
     """The counts of both sides. Where B has more, both are counted again, and the least of each side
     counts: what chance adds is not there each time."""
@@ -494,9 +504,9 @@ def count_both(row, sides, counters):
     for counter in counters:
         for attempt in range(COUNT_TRIES):
             for side, found in zip(sides, counts):
-                number = row.count(side, counter)
-                least = found.get(counter.name)
-                found[counter.name] = number if attempt == 0 or least is None else min(least, number)
+                number = count_side(row, side, counter)
+                if attempt == 0 or (number is not None and number < found[counter.name]):
+                    found[counter.name] = number
             if counter.name not in raised_counts(*counts):
                 break
     return counts
@@ -508,7 +518,7 @@ def count_both(row, sides, counters):
 @dataclass
 class Result:
     name: str
-    verdict: str     # same, faster, slower; "new" if A cannot do it, "fails" if B cannot
+    verdict: str     # same, faster, slower; "new" if only B can do it, "fails" if B cannot
     why: str = ""
     ms: tuple = (0.0, 0.0)
     estimate: Estimate = None
@@ -521,13 +531,20 @@ class Result:
         return self.estimate is not None and self.estimate.high > WIDE * self.estimate.low
 
 
+def sample(row, side):
+    try:
+        return row.sample(side)
+    except Failed as reason:
+        raise Failed(f"{side.name.upper()}: {reason}") from None
+
+
 def measure_pairs(row, sides, pairs, chance, progress):
     """The ratios B/A, and the median time of each side."""
     times = ([], [])
     for number, a_first in enumerate(orders_of(pairs, chance), 1):
         progress(f"{row.name}: pair {number} of {pairs}")
         for which in (0, 1) if a_first else (1, 0):
-            times[which].append(row.sample(sides[which]))
+            times[which].append(sample(row, sides[which]))
     return ([b / a for a, b in zip(*times)],
             tuple(statistics.median(side_times) for side_times in times))
 
@@ -535,10 +552,10 @@ def measure_pairs(row, sides, pairs, chance, progress):
 def try_side(row, side):
     """Why a side cannot do this at all, or nothing."""
     try:
-        row.sample(side)
+        sample(row, side)
         return ""
     except Failed as reason:
-        return f"{side.name.upper()}: {reason}"
+        return str(reason)
 
 
 def compare(row, sides, pairs, counters, chance, progress):
@@ -550,9 +567,12 @@ def compare(row, sides, pairs, counters, chance, progress):
         return Result(row.name, "fails", why[1])
     if why[0]:
         return Result(row.name, "new", why[0])
-    ratios, ms = measure_pairs(row, sides, pairs, chance, progress)
-    if verdict_of(estimate_ratio(ratios), {}, {}) != "same":
-        ratios, ms = measure_pairs(row, sides, 2 * pairs, chance, progress)
+    try:
+        ratios, ms = measure_pairs(row, sides, pairs, chance, progress)
+        if verdict_of(estimate_ratio(ratios), {}, {}) != "same":
+            ratios, ms = measure_pairs(row, sides, 2 * pairs, chance, progress)
+    except Failed as reason:
+        return Result(row.name, "fails", f"{reason}, although it had worked before")
     progress(f"{row.name}: counting")
     counts = count_both(row, sides, counters)
     estimate = estimate_ratio(ratios)
@@ -740,9 +760,6 @@ def main(arguments):
     except Usage as reason:
         print(f"ab: {reason}", file=sys.stderr)
         return 2
-    except Failed as reason:
-        print(f"ab: a command failed that had worked before: {reason}", file=sys.stderr)
-        return 1
     except Stopped as reason:
         print("\nab: interrupted", file=sys.stderr)
         return 128 + reason.args[0]
