@@ -5,10 +5,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-# What `make ab` and `make bench` compare: build folders or git revisions.
+# What `make ab` and `make bench` compare: build folders or git revisions; and options of tools/ab.py.
 A ?=
 B ?=
 AB ?=
+ABFLAGS ?=
 
 # Build folders: build (gcc, plain), and one for each other way to compile.
 ASAN = -Db_sanitize=address,undefined -Db_lundef=false
@@ -93,7 +94,7 @@ bench: setup-test build-bench/build.ninja ## the figures that must hold, optimis
 ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than A? A=REVISION_OR_BUILD [B=...]
 	@test -n "$(A)" || { echo "make ab: say what to compare with: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
 	$(if $(B),,ninja -C build-bench)
-	tools/ab.py $(A) $(or $(B),build-bench)
+	tools/ab.py $(ABFLAGS) $(A) $(or $(B),build-bench)
 
 amd64: ## build for amd64 and run it under qemu
 	sh tools/amd64.sh
