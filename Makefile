@@ -4,6 +4,13 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+
+# What `make ab` and `make bench` compare: build folders or git revisions; and options of tools/ab.py.
+A ?=
+B ?=
+AB ?=
+ABFLAGS ?=
+
 SANITIZED_FACTOR = 5
 
 RUN = tools/run-tests --build
@@ -21,7 +28,7 @@ TSAN = -Db_sanitize=thread -Db_lundef=false
 TEST_BUILDS = build-gcc/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record mutants coverage install asan tsan clang fuzz bench amd64 changed \
+.PHONY: all help demo check test full record mutants coverage install asan tsan clang fuzz bench ab amd64 changed \
 	format clean setup setup-test
 
 all: build/build.ninja ## build the program and the library
@@ -85,10 +92,14 @@ fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inp
 	ninja -C build-fuzz
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-bench: setup-test ## the figures that must hold, optimised and with the machine idle
-	test -f build-bench/build.ninja || $(WITH_GCC) $(DEVELOPER) build-bench --buildtype=release
+bench: setup-test build-bench/build.ninja ## the figures that must hold, optimised and with the machine idle; AB=REVISION
 	ninja -C build-bench benches
-	sh tools/bench.sh build-bench
+	sh tools/bench.sh build-bench $(AB)
+
+ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than A? A=REVISION_OR_BUILD [B=...]
+	@test -n "$(A)" || { echo "make ab: say what to compare with: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
+	$(if $(B),,ninja -C build-bench benches)
+	tools/ab.py $(ABFLAGS) $(A) $(or $(B),build-bench)
 
 amd64: ## build for amd64 and run it under qemu
 	sh tools/amd64.sh
@@ -119,6 +130,9 @@ build-asan/build.ninja: | setup-test
 
 build-tsan/build.ninja: | setup-test
 	$(WITH_CLANG) $(DEVELOPER) build-tsan $(TSAN)
+
+build-bench/build.ninja: | setup-test
+	$(WITH_GCC) $(DEVELOPER) build-bench --buildtype=release
 
 build-fuzz/build.ninja: | setup-test
 	$(WITH_CLANG) $(DEVELOPER) build-fuzz $(ASAN) -Dfuzzers=true

@@ -58,6 +58,51 @@ double series_most(const struct series *series)
     return series->count ? sorted(series).values[series->count - 1] : 0;
 }
 
+/* ---- Ratios -------------------------------------------------------------------------- */
+
+/* The rank from either end of the sorted values that bounds the 95 % interval of their median; 0
+ * if there are too few. Each value is below the true median with probability 1/2, whatever its
+ * distribution, so the number of values below it is binomial. tools/ab.py does the same. */
+static size_t interval_rank(size_t count)
+{
+    double all = 1, ways = 1, below = 0;
+    size_t rank = 0;
+    for (size_t i = 0; i < count; i++)
+        all *= 2;
+    for (size_t i = 0; i < count; i++) {
+        below += ways;
+        if (below > 0.025 * all)
+            break;
+        rank = i + 1;
+        ways = ways * (double)(count - i) / (double)(i + 1);
+    }
+    return rank;
+}
+
+struct ratio series_ratio_interval(const struct series *ours, const struct series *theirs)
+{
+    struct series ratios = { .count = 0 };
+    for (size_t i = 0; i < ours->count && i < theirs->count; i++)
+        series_add(&ratios, ours->values[i] / theirs->values[i]);
+    if (ratios.count == 0)
+        return (struct ratio){ .pairs = 0 };
+    struct series ordered = sorted(&ratios);
+    size_t rank = interval_rank(ordered.count);
+    size_t outside = rank > 0 ? rank - 1 : 0;
+    return (struct ratio){ .median = series_median(&ordered),
+                           .low = ordered.values[outside],
+                           .high = ordered.values[ordered.count - 1 - outside],
+                           .pairs = ordered.count };
+}
+
+const char *ratio_text(struct ratio ratio, char text[RATIO_TEXT_MAX])
+{
+    snprintf(text, RATIO_TEXT_MAX, "%s %.3g to %.3g, %zu pair%s",
+             ratio.pairs < PAIRS_INTERVAL ? "all from" : "95 % interval", ratio.low, ratio.high,
+             ratio.pairs, ratio.pairs == 1 ? "" : "s");
+    return text;
+}
+
 /* ---- Printing ------------------------------------------------------------------------ */
 
 bool bench_wants(const struct bench *bench, const char *name)
@@ -88,17 +133,18 @@ void bench_figure(struct bench *bench, const char *name, const char *unit,
     fflush(stdout);
 }
 
-void bench_bar(struct bench *bench, const char *name, const char *unit, double measured,
-               double bar, bool at_most)
+/* `interval` is JSON that goes with what was measured, or nothing. */
+static void print_bar(struct bench *bench, const char *name, const char *unit, double measured,
+                      double bar, bool at_most, const char *interval)
 {
     bool met = at_most ? measured <= bar : measured >= bar;
     double by = at_most ? measured - bar : bar - measured;
     bench->missed += !met;
     if (bench->json) {
         json_next(bench);
-        printf("{\"bar\": \"%s\", \"unit\": \"%s\", \"measured\": %.6g, \"%s\": %.6g, "
+        printf("{\"bar\": \"%s\", \"unit\": \"%s\", \"measured\": %.6g, %s\"%s\": %.6g, "
                "\"met\": %s}",
-               name, unit, measured, at_most ? "at_most" : "at_least", bar,
+               name, unit, measured, interval, at_most ? "at_most" : "at_least", bar,
                met ? "true" : "false");
     } else {
         printf("  %-52s %12.6g %-7s bar %s %.6g: ", name, measured, unit,
@@ -111,16 +157,33 @@ void bench_bar(struct bench *bench, const char *name, const char *unit, double m
     fflush(stdout);
 }
 
+void bench_bar(struct bench *bench, const char *name, const char *unit, double measured,
+               double bar, bool at_most)
+{
+    print_bar(bench, name, unit, measured, bar, at_most, "");
+}
+
+static void print_ratio(struct bench *bench, const char *name, struct ratio ratio, double bar,
+                        bool at_most)
+{
+    char text[RATIO_TEXT_MAX], interval[120];
+    snprintf(interval, sizeof interval, "\"low\": %.6g, \"high\": %.6g, \"pairs\": %zu, ",
+             ratio.low, ratio.high, ratio.pairs);
+    print_bar(bench, name, "x", ratio.median, bar, at_most, interval);
+    if (!bench->json)
+        printf("  %-52s %12s         (%s)\n", "", "", ratio_text(ratio, text));
+}
+
 void bench_ratio(struct bench *bench, const char *name, const struct series *ours,
                  const struct series *theirs, double bar)
 {
-    struct series ratios = { .count = 0 };
-    for (size_t i = 0; i < ours->count && i < theirs->count; i++)
-        series_add(&ratios, ours->values[i] / theirs->values[i]);
-    bench_bar(bench, name, "x", series_median(&ratios), bar, /* at_most */ false);
-    if (!bench->json)
-        printf("  %-52s %12s         (%.3g to %.3g round by round)\n", "", "",
-               series_least(&ratios), series_most(&ratios));
+    print_ratio(bench, name, series_ratio_interval(ours, theirs), bar, /* at_most */ false);
+}
+
+void bench_ratio_at_most(struct bench *bench, const char *name, const struct series *ours,
+                         const struct series *theirs, double bar)
+{
+    print_ratio(bench, name, series_ratio_interval(ours, theirs), bar, /* at_most */ true);
 }
 
 void bench_end(struct bench *bench)

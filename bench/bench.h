@@ -1,5 +1,5 @@
 /* bench.h: figures that can be trusted: several rounds, the two sides of a comparison in turn,
- * the median with its spread, and each bar with what was measured against it. */
+ * the median with its spread or interval, and each bar with what was measured against it. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -18,6 +18,24 @@ void series_add(struct series *series, double value);
 double series_median(const struct series *series);
 double series_least(const struct series *series);
 double series_most(const struct series *series);
+
+/* Pairs of rounds that a comparison has by default, where a round is short; and fewer than this
+ * have no interval of 95 %. */
+#define PAIRS          20
+#define PAIRS_INTERVAL 6
+
+/* How ours compares with theirs, round by round: each round gives a ratio. */
+struct ratio {
+    double median;
+    double low, high; /* the 95 % interval of the median; with fewer pairs, all ratios */
+    size_t pairs;
+};
+
+struct ratio series_ratio_interval(const struct series *ours, const struct series *theirs);
+
+/* "95 % interval 0.783 to 0.929, 20 pairs" */
+#define RATIO_TEXT_MAX 80
+const char *ratio_text(struct ratio ratio, char text[RATIO_TEXT_MAX]);
 
 struct bench {
     bool json;
@@ -38,9 +56,12 @@ void bench_figure(struct bench *bench, const char *name, const char *unit,
 void bench_bar(struct bench *bench, const char *name, const char *unit, double measured,
                double bar, bool at_most);
 
-/* The median over the rounds of ours / theirs, as a bar. */
+/* The median over the rounds of ours / theirs, as a bar, with its interval; at least or at
+ * most. */
 void bench_ratio(struct bench *bench, const char *name, const struct series *ours,
                  const struct series *theirs, double bar);
+void bench_ratio_at_most(struct bench *bench, const char *name, const struct series *ours,
+                         const struct series *theirs, double bar);
 
 void bench_end(struct bench *bench);
 

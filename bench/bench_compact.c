@@ -474,6 +474,6 @@ int main(int argc, char **argv)
     static const struct bench_part parts[] = {
         { "plan", bench_plan }, { "run", bench_run }, { "claims", bench_claims }, { NULL, NULL }
     };
-    struct bench bench = { .rounds = 5, .seconds = 1 };
+    struct bench bench = { .rounds = PAIRS, .seconds = 1 };
     return bench_main(&bench, parts, argc, argv);
 }

@@ -480,8 +480,8 @@ static void bench_compile(struct bench *bench)
 
 #define PEER_RECORDS 100000
 #define PEER_SINGLE  500
-#define PEER_PREFIX  "h0012" /* of 1,000 keys */
-#define PEER_ROUNDS  3
+#define PEER_PREFIX  "h0012"        /* of 1,000 keys */
+#define PEER_ROUNDS  PAIRS_INTERVAL /* each takes most of a minute */
 
 enum measure { PUT, PUT_MANY, GET, PREFIX_MS, SCAN, MEASURES };
 static const struct {
@@ -582,14 +582,12 @@ static void print_beside(const struct contender *ours, const struct contender *t
 {
     for (size_t i = 0; i < MEASURES; i++) {
         const struct series *a = &ours->series[i], *b = &theirs->series[i];
-        struct series ratios = { .count = 0 };
-        for (size_t round = 0; round < a->count && round < b->count; round++)
-            series_add(&ratios, measures[i].less ? b->values[round] / a->values[round]
-                                                 : a->values[round] / b->values[round]);
-        if (ratios.count > 0)
-            printf("  ours on %-12s beside %-10s  %-24s %9.3g x  (%.3g to %.3g)\n", ours->name,
-                   theirs->name, measures[i].what, series_median(&ratios),
-                   series_least(&ratios), series_most(&ratios));
+        struct ratio ratio =
+            measures[i].less ? series_ratio_interval(b, a) : series_ratio_interval(a, b);
+        char text[RATIO_TEXT_MAX];
+        if (ratio.pairs > 0)
+            printf("  ours on %-12s beside %-10s  %-24s %9.3g x  (%s)\n", ours->name,
+                   theirs->name, measures[i].what, ratio.median, ratio_text(ratio, text));
     }
 }
 
@@ -648,6 +646,6 @@ int main(int argc, char **argv)
                                                { "compile", bench_compile },
                                                { "peers", bench_peers },
                                                { NULL, NULL } };
-    struct bench bench = { .rounds = 5, .seconds = 1 };
+    struct bench bench = { .rounds = PAIRS_INTERVAL, .seconds = 1 };
     return bench_main(&bench, parts, argc, argv);
 }

@@ -377,12 +377,10 @@ struct side {
 static void print_beside(const struct side *side, const char *what, const struct series *ours,
                          const struct series *theirs)
 {
-    struct series ratios = { .count = 0 };
-    for (size_t i = 0; i < ours->count && i < theirs->count; i++)
-        series_add(&ratios, ours->values[i] / theirs->values[i]);
-    printf("  %s, %zu tasks, beside Python's sqlite3: %-32s %8.3g x  (%.3g to %.3g)\n",
-           side->kind, side->tasks, what, series_median(&ratios), series_least(&ratios),
-           series_most(&ratios));
+    struct ratio ratio = series_ratio_interval(ours, theirs);
+    char text[RATIO_TEXT_MAX];
+    printf("  %s, %zu tasks, beside Python's sqlite3: %-32s %8.3g x  (%s)\n", side->kind,
+           side->tasks, what, ratio.median, ratio_text(ratio, text));
 }
 
 static void bench_speed(struct bench *bench)
@@ -622,19 +620,21 @@ static double p99_beside(struct bench *bench, struct desk *desk, const char *url
 }
 
 struct p99 {
-    struct series us, ratios, ops;
+    struct series us, ops;
 };
 
+/* `alone` is NULL for that itself. */
 static void print_p99(struct bench *bench, const char *kind, const char *what,
-                      const struct p99 *p99)
+                      const struct p99 *p99, const struct p99 *alone)
 {
-    char name[100];
+    char name[100], text[RATIO_TEXT_MAX];
     snprintf(name, sizeof name, "%s: acquire, p99, %s", kind, what);
     bench_figure(bench, name, "us", &p99->us);
-    if (p99->ratios.count > 0 && !bench->json)
-        printf("  %-52s %12.3g x       (%.3g to %.3g), %.0f entries swept a round\n", "",
-               series_median(&p99->ratios), series_least(&p99->ratios),
-               series_most(&p99->ratios), series_median(&p99->ops));
+    if (!alone || bench->json)
+        return;
+    struct ratio ratio = series_ratio_interval(&p99->us, &alone->us);
+    printf("  %-52s %12.3g x       (%s), %.0f entries swept a round\n", "", ratio.median,
+           ratio_text(ratio, text), series_median(&p99->ops));
 }
 
 /* Before and after, and in between beside a sweep; so a drift of the machine is on both sides. */
@@ -653,18 +653,15 @@ static void p99_on(struct bench *bench, const char *kind)
         keys_cast(desk_site(&desk), &moulds.gone, P99_EXPIRED);
         series_add(&gentle.us, p99_beside(bench, &desk, url, SWEEP_SETTINGS.op_delay, &ops));
         series_add(&gentle.ops, ops);
-        double without = (before + p99_of(bench, desk.client)) / 2;
-        series_add(&alone.us, without);
-        series_add(&gentle.ratios, gentle.us.values[round] / without);
+        series_add(&alone.us, (before + p99_of(bench, desk.client)) / 2);
         series_add(&greedy.us, p99_beside(bench, &desk, url, SPAN_US(0), &ops));
         series_add(&greedy.ops, ops);
-        series_add(&greedy.ratios, greedy.us.values[round] / without);
     }
-    print_p99(bench, kind, "alone", &alone);
-    print_p99(bench, kind, "beside a sweep", &gentle);
-    print_p99(bench, kind, "beside one without pause", &greedy);
+    print_p99(bench, kind, "alone", &alone, NULL);
+    print_p99(bench, kind, "beside a sweep", &gentle, &alone);
+    print_p99(bench, kind, "beside one without pause", &greedy, &alone);
     snprintf(name, sizeof name, "%s: p99 beside a sweep", kind);
-    bench_bar(bench, name, "x", series_median(&gentle.ratios), 1.5, /* at_most */ true);
+    bench_ratio_at_most(bench, name, &gentle.us, &alone.us, 1.5);
     key_moulds_release(&moulds);
     desk_close(&desk);
 }
@@ -681,7 +678,7 @@ static const struct bench_part parts[] = {
 
 int main(int argc, char **argv)
 {
-    struct bench bench = { .rounds = 5, .seconds = 2 };
+    struct bench bench = { .rounds = PAIRS, .seconds = 0.5 };
     memset(filling, '.', sizeof filling);
     return bench_main(&bench, parts, argc, argv);
 }

@@ -346,7 +346,13 @@ static void bench_pairs(struct bench *bench)
 
 /* ---- The program --------------------------------------------------------------------- */
 
-#define RUNS 40
+#define RUNS 15
+
+struct contender {
+    const char *name;
+    char *const *argv;
+    struct series ms;
+};
 
 static double run_ms(char *const *argv)
 {
@@ -364,25 +370,30 @@ static double run_ms(char *const *argv)
     return 1000 * (now_s() - start);
 }
 
-/* The middle of many runs, each round. */
-static void run_many(struct bench *bench, const char *name, char *const *argv,
-                     struct series *ret_ms)
+/* The median of some runs. */
+static double median_ms(char *const *argv)
 {
-    *ret_ms = (struct series){ .count = 0 };
-    for (size_t round = 0; round < bench->rounds; round++) {
-        struct series runs = { .count = 0 };
-        for (int i = 0; i < RUNS && runs.count < ROUNDS_MAX; i++)
-            series_add(&runs, run_ms(argv));
-        series_add(ret_ms, series_median(&runs));
-    }
-    printf("  %-52s %12.2f ms      (%.2f to %.2f, %zu rounds)\n", name, series_median(ret_ms),
-           series_least(ret_ms), series_most(ret_ms), ret_ms->count);
+    struct series runs = { .count = 0 };
+    for (int i = 0; i < RUNS; i++)
+        series_add(&runs, run_ms(argv));
+    return series_median(&runs);
+}
+
+/* All in turn, round by round, so that what else the machine does is shared by all. */
+static void run_in_turn(struct bench *bench, struct contender *contenders, size_t count)
+{
+    for (size_t round = 0; round < PAIRS; round++)
+        for (size_t i = 0; i < count; i++)
+            series_add(&contenders[i].ms, median_ms(contenders[i].argv));
+    for (size_t i = 0; i < count && !bench->json; i++)
+        printf("  %-52s %12.2f ms      (%.2f to %.2f, %zu rounds)\n", contenders[i].name,
+               series_median(&contenders[i].ms), series_least(&contenders[i].ms),
+               series_most(&contenders[i].ms), contenders[i].ms.count);
 }
 
 static void bench_run(struct bench *bench)
 {
-    char program[PATH_MAX], url[700], file[700], self[PATH_MAX];
-    struct series ms;
+    char program[PATH_MAX], url[700], file[700], self[PATH_MAX], text[RATIO_TEXT_MAX];
     ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
     if (size < 0)
         bench_die("/proc/self/exe: %s", strerror(errno));
@@ -396,10 +407,20 @@ static void bench_run(struct bench *bench)
     char *flock[] = { (char[]){ "flock" }, file, (char[]){ "true" }, NULL };
     char *ours[] = { program,         (char[]){ "run" }, (char[]){ "--store" }, url,
                      (char[]){ "x" }, (char[]){ "--" },  (char[]){ "true" },    NULL };
-    run_many(bench, "true", none, &ms);
-    run_many(bench, "flock FILE true (not durable, one machine)", flock, &ms);
-    run_many(bench, "holdfast run x -- true (sqlite, durable)", ours, &ms);
-    bench_bar(bench, "holdfast run x -- true", "ms", series_median(&ms), 5, /* at_most */ true);
+    enum { NONE, FLOCK, OURS, COUNT };
+    struct contender c[COUNT] = {
+        [NONE] = { .name = "true", .argv = none },
+        [FLOCK] = { .name = "flock FILE true (not durable, one machine)", .argv = flock },
+        [OURS] = { .name = "holdfast run x -- true (sqlite, durable)", .argv = ours },
+    };
+    run_in_turn(bench, c, COUNT);
+    if (!bench->json) {
+        struct ratio ratio = series_ratio_interval(&c[OURS].ms, &c[FLOCK].ms);
+        printf("  %-52s %12.3g x       (%s)\n", "holdfast run / flock, in time", ratio.median,
+               ratio_text(ratio, text));
+    }
+    bench_bar(bench, "holdfast run x -- true", "ms", series_median(&c[OURS].ms), 5,
+              /* at_most */ true);
 }
 
 static const struct bench_part parts[] = {

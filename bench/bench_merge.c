@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define RECORDS     5000000
-#define ROUNDS_SLOW 3
+#define ROUNDS_SLOW PAIRS_INTERVAL /* of what takes seconds */
 
 /* ---- Programs ------------------------------------------------------------------------ */
 
@@ -173,10 +173,7 @@ static void bar_memory(struct bench *bench, const char *name, const struct conte
 static void bar_cpu(struct bench *bench, const char *name, const struct contender *ours,
                     const struct contender *theirs, double bar)
 {
-    struct series ratios = { .count = 0 };
-    for (size_t i = 0; i < ours->cpu_ms.count; i++)
-        series_add(&ratios, ours->cpu_ms.values[i] / theirs->cpu_ms.values[i]);
-    bench_bar(bench, name, "x", series_median(&ratios), bar, /* at_most */ true);
+    bench_ratio_at_most(bench, name, &ours->cpu_ms, &theirs->cpu_ms, bar);
 }
 
 /* Megabytes of input a second. */
@@ -343,6 +340,6 @@ static const struct bench_part parts[] = {
 
 int main(int argc, char **argv)
 {
-    struct bench bench = { .rounds = 5, .seconds = 1 };
+    struct bench bench = { .rounds = PAIRS, .seconds = 1 };
     return bench_main(&bench, parts, argc, argv);
 }

@@ -420,11 +420,7 @@ static void bench_list(struct bench *bench)
     }
     bench_figure(bench, "100,000 keys by store_list", "ms", &ours);
     bench_figure(bench, "the same pages by bare libcurl", "ms", &theirs);
-    struct series ratios = { .count = 0 };
-    for (size_t i = 0; i < ours.count; i++)
-        series_add(&ratios, ours.values[i] / theirs.values[i]);
-    bench_bar(bench, "store_list / bare libcurl, in time", "x", series_median(&ratios), 1.2,
-              /* at_most */ true);
+    bench_ratio_at_most(bench, "store_list / bare libcurl, in time", &ours, &theirs, 1.2);
     bare_close(&bare);
     store_close(store);
 }
@@ -523,7 +519,7 @@ static const struct bench_part parts[] = {
 
 int main(int argc, char **argv)
 {
-    struct bench bench = { .rounds = 7, .seconds = 2 };
+    struct bench bench = { .rounds = PAIRS, .seconds = 0.7 };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     return bench_main(&bench, parts, argc, argv);
 }

@@ -602,7 +602,7 @@ static const struct bench_part parts[] = {
 
 int main(int argc, char **argv)
 {
-    struct bench bench = { .rounds = 5, .seconds = 2 };
+    struct bench bench = { .rounds = PAIRS, .seconds = 0.5 };
     if (argc == 5 && strcmp(argv[1], "--stream-child") == 0)
         stream_child(argv[2], argv[3], argv[4]);
     return bench_main(&bench, parts, argc, argv);
