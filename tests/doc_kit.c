@@ -329,157 +329,36 @@ static const struct env_ops world_ops = {
     .cond_broadcast = world_cond_nothing,
 };
 
-/* ---- The scripted store -------------------------------------------------------------- */
+/* ---- What the script says ------------------------------------------------------------ */
 
-static struct kit *kit_of_store(struct store *store)
+/* Lets a call begin: its number, its fate, and the time that it takes. */
+static struct fate begin_call(void *argument, struct script_call *call)
 {
-    return kit_of(store->env);
-}
-
-/* Lets the call begin: its number, its fate, and the time that it takes. */
-static struct fate begin_call(struct kit *kit)
-{
+    struct kit *kit = argument;
     size_t number = kit->call_count++;
-    check(!kit->locked);
+    check(!kit->locked && call->first);
     assert_true(number < KIT_CALLS_MAX);
     if (kit->before)
         kit->before(kit, number);
-    kit->calls[number] = (struct kit_call){ .at = world_now(&kit->env) };
-    kit->now_us += kit->takes.us;
-    return number < kit->fate_count ? kit->fates[number] : kit->rest;
-}
-
-static void end_call(struct kit *kit, enum hf_status status)
-{
-    kit->calls[kit->call_count - 1].status = status;
-}
-
-static void kit_get(struct store *store, struct get_call *call, size_t count)
-{
-    struct kit *kit = kit_of_store(store);
-    check(count == 1);
-    struct fate fate = begin_call(kit);
-    struct kit_call *record = &kit->calls[kit->call_count - 1];
-    record->conditional = call->none_match.size > 0;
-    record->deadline = call->deadline;
-    if (fate.kind == FATE_REFUSE ||
-        fate.kind == FATE_DECIDED) /* a read is never unsure, nor in conflict */
-        error_set(&call->error,
-                  fate.status == HF_UNSURE || fate.status == HF_CONFLICT ? HF_UNAVAILABLE
-                                                                         : fate.status,
-                  "by the script");
+    struct kit_call *record = &kit->calls[number];
+    *record = (struct kit_call){ .kind = call->kind,
+                                 .at = world_now(&kit->env),
+                                 .deadline = call->deadline };
+    if (call->put)
+        record->condition = call->put->condition.kind;
     else
-        kit->mem->ops->get(kit->mem, call, 1);
-    end_call(kit, call->error.status);
+        record->conditional = (call->get ? &call->get->none_match : &call->change->known)->size;
+    kit->now_us += kit->takes.us;
+    struct fate fate = number < kit->fate_count ? kit->fates[number] : kit->rest;
+    if (call->get && (fate.kind == FATE_LOSE_REPLY || fate.kind == FATE_LATE))
+        return PASS;
+    return call->get && fate.status == HF_CONFLICT ? REFUSE(HF_UNAVAILABLE) : fate;
 }
 
-static void keep_late(struct kit *kit, const struct put_call *call)
+static void end_call(void *argument, struct script_call *call)
 {
-    assert_true(kit->late_count < KIT_LATE_MAX);
-    struct kit_late *late = &kit->late[kit->late_count++];
-    late->body = BUFFER_INIT(256 * KIB);
-    late->condition = call->condition;
-    if (!buffer_append(&late->body, call->body)) /* without memory it is lost instead */
-        kit->late_count--;
-}
-
-static void kit_put(struct store *store, struct put_call *call, size_t count)
-{
-    struct kit *kit = kit_of_store(store);
-    check(count == 1);
-    struct fate fate = begin_call(kit);
-    struct kit_call *record = &kit->calls[kit->call_count - 1];
-    record->kind = KIT_PUT;
-    record->condition = call->condition.kind;
-    record->deadline = call->deadline;
-    if (fate.kind == FATE_LATE)
-        keep_late(kit, call);
-    else if (fate.kind != FATE_REFUSE && fate.kind != FATE_DECIDED)
-        kit->mem->ops->put(kit->mem, call, 1);
-    if (fate.status != HF_OK && call->error.status == HF_OK)
-        error_set(&call->error, fate.status, "by the script");
-    end_call(kit, call->error.status);
-}
-
-/* Reads the object and has it decided what to write: ret_put->body, unless its data is NULL. */
-static enum hf_status decide(struct kit *kit, struct change_call *call, struct buffer *text,
-                             struct put_call *ret_put)
-{
-    struct get_call get = { .key = call->key, .body = text, .none_match = call->known };
-    buffer_clear(text);
-    kit->mem->ops->get(kit->mem, &get, 1);
-    struct view bytes = { NULL, 0 };
-    if (get.error.status == HF_OK)
-        bytes = buffer_view(text);
-    else if (get.error.status != HF_NOT_MODIFIED && get.error.status != HF_NOT_FOUND)
-        return get.error.status;
-    call->etag = get.error.status == HF_OK             ? get.info.etag
-                 : get.error.status == HF_NOT_MODIFIED ? call->known
-                                                       : (struct etag){ 0 };
-    *ret_put = (struct put_call){
-        .key = call->key,
-        .condition = call->etag.size > 0 ? if_match(&call->etag) : if_absent(),
-        .body = call->decide(call->argument, &call->etag, bytes),
-    };
-    return HF_OK;
-}
-
-static void do_step(struct kit *kit, struct change_call *call, struct fate fate)
-{
-    struct buffer text = BUFFER_INIT(256 * KIB);
-    struct put_call put = { .body = { NULL, 0 } };
-    enum hf_status status = decide(kit, call, &text, &put);
-    if (status == HF_OK && fate.kind == FATE_AGAIN)
-        status = decide(kit, call, &text, &put);
-    bool write = status == HF_OK && put.body.data;
-    if (write && fate.kind == FATE_LATE) {
-        keep_late(kit, &put);
-    } else if (write && fate.kind != FATE_DECIDED) {
-        kit->mem->ops->put(kit->mem, &put, 1);
-        status = put.error.status;
-        call->wrote = status == HF_OK;
-        call->etag = put.etag;
-    }
-    if (status != HF_OK)
-        error_set(&call->error, status, "no memory");
-    buffer_release(&text);
-}
-
-static void kit_change(struct store *store, struct change_call *call)
-{
-    struct kit *kit = kit_of_store(store);
-    if (!kit->steps) {
-        error_set(&call->error, HF_UNSUPPORTED, "a get and a put, please");
-        return;
-    }
-    struct fate fate = begin_call(kit);
-    struct kit_call *record = &kit->calls[kit->call_count - 1];
-    record->kind = KIT_STEP;
-    record->conditional = call->known.size > 0;
-    record->deadline = call->deadline;
-    if (fate.kind != FATE_REFUSE)
-        do_step(kit, call, fate);
-    if (fate.kind == FATE_TWICE) /* there is nothing in between that could */
-        fate.status = HF_OK;
-    if (fate.status != HF_OK && call->error.status == HF_OK)
-        error_set(&call->error, fate.status, "by the script");
-    end_call(kit, call->error.status);
-}
-
-static const struct store_ops kit_ops = {
-    .name = "kit", .get = kit_get, .put = kit_put, .change = kit_change
-};
-
-void kit_deliver(struct kit *kit)
-{
-    for (size_t i = 0; i < kit->late_count; i++) {
-        struct put_call put = { .key = KIT_KEY,
-                                .body = buffer_view(&kit->late[i].body),
-                                .condition = kit->late[i].condition };
-        store_put(kit->mem, &put);
-        buffer_release(&kit->late[i].body);
-    }
-    kit->late_count = 0;
+    struct kit *kit = argument;
+    kit->calls[kit->call_count - 1].status = call->error->status;
 }
 
 /* ---- Making it ----------------------------------------------------------------------- */
@@ -492,12 +371,12 @@ bool kit_open(struct kit *kit)
     };
     if (store_open(&kit->env, VIEW("mem:"), &kit->mem, &error) != HF_OK)
         return false;
-    kit->store =
-        (struct store){ .ops = &kit_ops, .env = &kit->env, .traits = kit->mem->traits };
-    kit->context.store = &kit->store;
+    script_init(&kit->store, kit->mem);
+    script_rule(&kit->store, .decide = begin_call, .reply = end_call, .argument = kit);
+    kit->context.store = &kit->store.base;
     kit->other_context.store = kit->mem;
-    clock_init(&kit->clock, &kit->store);
-    if (doc_new(&kit->store, &kit->clock, KIT_KEY, &ledger_type, &kit->context, &kit->doc,
+    clock_init(&kit->clock, &kit->store.base);
+    if (doc_new(&kit->store.base, &kit->clock, KIT_KEY, &ledger_type, &kit->context, &kit->doc,
                 &error) == HF_OK &&
         doc_new(kit->mem, &kit->clock, KIT_KEY, &ledger_type, &kit->other_context, &kit->other,
                 &error) == HF_OK)
@@ -508,11 +387,10 @@ bool kit_open(struct kit *kit)
 
 void kit_close(struct kit *kit)
 {
-    for (size_t i = 0; i < kit->late_count; i++)
-        buffer_release(&kit->late[i].body);
     doc_free(kit->doc);
     doc_free(kit->other);
     clock_release(&kit->clock);
+    store_close(&kit->store.base);
     store_close(kit->mem);
 }
 
@@ -521,8 +399,8 @@ bool kit_cold(struct kit *kit)
     struct hf_error error;
     doc_free(kit->doc);
     kit->doc = NULL;
-    return doc_new(&kit->store, &kit->clock, KIT_KEY, &ledger_type, &kit->context, &kit->doc,
-                   &error) == HF_OK;
+    return doc_new(&kit->store.base, &kit->clock, KIT_KEY, &ledger_type, &kit->context,
+                   &kit->doc, &error) == HF_OK;
 }
 
 void kit_script(struct kit *kit, const struct fate *fates, struct fate rest)
@@ -552,7 +430,7 @@ size_t kit_times(struct kit *kit, uint64_t id)
     return times;
 }
 
-static size_t count_calls(const struct kit *kit, enum kit_kind kind)
+static size_t count_calls(const struct kit *kit, unsigned kind)
 {
     size_t count = 0;
     for (size_t i = 0; i < kit->call_count; i++)
@@ -562,17 +440,17 @@ static size_t count_calls(const struct kit *kit, enum kit_kind kind)
 
 size_t kit_puts(const struct kit *kit)
 {
-    return count_calls(kit, KIT_PUT);
+    return count_calls(kit, CALL_PUT);
 }
 
 size_t kit_gets(const struct kit *kit)
 {
-    return count_calls(kit, KIT_GET);
+    return count_calls(kit, CALL_GET);
 }
 
 size_t kit_steps(const struct kit *kit)
 {
-    return count_calls(kit, KIT_STEP);
+    return count_calls(kit, CALL_CHANGE);
 }
 
 /* ---- For tests ----------------------------------------------------------------------- */

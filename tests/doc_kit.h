@@ -10,11 +10,11 @@
 
 #include "base/prng.h"
 #include "doc/doc.h"
+#include "scripted_store.h"
 
 #define KIT_KEY        VIEW("ledger")
 #define KIT_CALLS_MAX  256
 #define KIT_SLEEPS_MAX 256
-#define KIT_LATE_MAX   8
 #define KIT_DEADLINE   SPAN_S(10)
 
 /* ---- The ledger ---------------------------------------------------------------------- */
@@ -74,25 +74,8 @@ struct add add_of(struct env *env, uint64_t id);
 
 /* ---- The world ----------------------------------------------------------------------- */
 
-enum fate_kind {
-    FATE_PASS,
-    FATE_REFUSE,     /* not done; answered with the status */
-    FATE_LOSE_REPLY, /* done; UNSURE */
-    FATE_LATE,       /* UNSURE; done when kit_deliver is called */
-    FATE_TWICE,      /* done, sent again by a proxy: CONFLICT */
-    FATE_DECIDED,    /* of a step: it was decided, and not done; answered with the status */
-    FATE_AGAIN,      /* of a step: it failed after it was decided, and is tried once more */
-};
-
-struct fate {
-    enum fate_kind kind;
-    enum hf_status status;
-};
-
-enum kit_kind { KIT_GET, KIT_PUT, KIT_STEP };
-
 struct kit_call {
-    enum kit_kind kind;
+    unsigned kind;    /* CALL_GET, CALL_PUT or CALL_CHANGE */
     bool conditional; /* a get that names the ETag it has */
     enum condition_kind condition;
     struct mono_time at;
@@ -100,14 +83,9 @@ struct kit_call {
     enum hf_status status;
 };
 
-struct kit_late {
-    struct buffer body;
-    struct condition condition;
-};
-
 struct kit {
-    struct env env;     /* must stand first */
-    struct store store; /* scripted */
+    struct env env; /* must stand first */
+    struct script store;
     int64_t now_us;
     struct prng prng;
     struct span sleeps[KIT_SLEEPS_MAX];
@@ -118,13 +96,10 @@ struct kit {
     struct fate fates[KIT_CALLS_MAX]; /* by number of the call; all others pass */
     struct fate rest;                 /* for those behind the script */
     size_t fate_count;
-    bool steps; /* the store changes objects in one step; to be set before the first use */
     struct span takes; /* each call */
     void (*before)(struct kit *kit, size_t call);
     struct kit_call calls[KIT_CALLS_MAX];
     size_t call_count; /* since kit_script */
-    struct kit_late late[KIT_LATE_MAX];
-    size_t late_count;
 
     struct ledger_context context, other_context;
     struct doc_clock clock;
@@ -144,17 +119,7 @@ bool kit_cold(struct kit *kit);
 #define KIT_END ((struct fate){ FATE_PASS, HF_CONFLICT })
 void kit_script(struct kit *kit, const struct fate *fates, struct fate rest);
 
-#define PASS           ((struct fate){ FATE_PASS, HF_OK })
-#define REFUSE(which)  ((struct fate){ FATE_REFUSE, (which) })
-#define LOSE_REPLY     ((struct fate){ FATE_LOSE_REPLY, HF_UNSURE })
-#define LATE           ((struct fate){ FATE_LATE, HF_UNSURE })
-#define TWICE          ((struct fate){ FATE_TWICE, HF_CONFLICT })
-#define DECIDED(which) ((struct fate){ FATE_DECIDED, (which) })
-#define AGAIN          ((struct fate){ FATE_AGAIN, HF_OK })
-#define SCRIPT(...)    ((const struct fate[]){ __VA_ARGS__, KIT_END })
-
-/* The late writes arrive now. */
-void kit_deliver(struct kit *kit);
+#define SCRIPT(...) ((const struct fate[]){ __VA_ARGS__, KIT_END })
 
 /* Adds an id as another process would. */
 void kit_other_adds(struct kit *kit, uint64_t id);

@@ -24,14 +24,14 @@ static void late_then_again(void **state)
     struct add add = add_of(&kit->env, 2);
     assert_int_equal(kit_update(kit, &add), HF_OK);
     assert_requests(kit, 1, 2);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 1);
 }
 
 static void deliver_before_the_second_put(struct kit *kit, size_t call)
 {
     if (call == 2)
-        kit_deliver(kit);
+        script_deliver(&kit->store);
 }
 
 /* The first attempt lands between the load that did not show it and the second put. */
@@ -72,7 +72,7 @@ static void unsure_at_the_deadline(void **state)
     struct add add = add_of(&kit->env, 2);
     assert_int_equal(kit_update(kit, &add), HF_UNSURE);
     assert_int_equal(kit_times(kit, 2), 0);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 1);
     assert_in_range(kit->now_us, add.op.deadline.us, add.op.deadline.us + kit->takes.us);
 }
@@ -162,7 +162,7 @@ static void refusal_shuts_out(void **state)
     add.refuse_from = 2;
     assert_int_equal(kit_update(kit, &add), HF_HELD);
     assert_requests(kit, 1, 2);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 0);
 }
 
@@ -174,7 +174,7 @@ static void refusal_that_cannot_shut_out(void **state)
     struct add add = add_of(&kit->env, 2);
     add.refuse_from = 2;
     assert_int_equal(kit_update(kit, &add), HF_UNSURE);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 1);
 }
 
@@ -194,7 +194,7 @@ static void shut_out_by_another(void **state)
     add.refuse_from = 2;
     assert_int_equal(kit_update(kit, &add), HF_HELD);
     assert_requests(kit, 1, 1);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 0);
 }
 
@@ -207,7 +207,7 @@ static void shut_out_of_nothing(void **state)
     add.refuse_from = 2;
     assert_int_equal(kit_update(kit, &add), HF_HELD);
     assert_requests(kit, 2, 2);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 0);
 }
 
@@ -223,7 +223,7 @@ static void settling(void **state)
     settle.op.settle = true;
     assert_int_equal(kit_update(kit, &settle), HF_OK);
     assert_requests(kit, 1, 1);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 0);
 }
 
@@ -237,7 +237,7 @@ static void given_again(void **state)
     struct doc_attempt first = add.op.attempts[0];
     add.op.deadline = mono_add(env_now(&kit->env), KIT_DEADLINE);
     assert_int_equal(kit_update(kit, &add), HF_UNSURE);
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     kit_script(kit, SCRIPT(PASS), PASS);
     add.op.deadline = mono_add(env_now(&kit->env), KIT_DEADLINE);
     assert_int_equal(kit_update(kit, &add), HF_OK);
@@ -293,7 +293,7 @@ static void denied_while_unsure(void **state)
     struct add add = add_of(&kit->env, 2);
     assert_int_equal(kit_update(kit, &add), HF_UNSURE);
     assert_string_equal(add.op.error.why, "by the script");
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     assert_int_equal(kit_times(kit, 2), 1);
 }
 
@@ -322,9 +322,6 @@ static void first_and_last_attempts(void **state)
         fates[i] = LATE; /* a put; then a load that does not show it */
         fates[i + 1] = PASS;
     }
-    for (size_t i = 0; i < 40; i += 2)
-        if (i >= 2 * KIT_LATE_MAX)
-            fates[i] = REFUSE(HF_UNSURE);
     fates[40] = KIT_END;
     kit_script(kit, fates, PASS);
     struct add add = add_of(&kit->env, 2);

@@ -466,7 +466,7 @@ static void too_large(void **state)
 static void in_one_step(void **state)
 {
     struct kit *kit = *state;
-    kit->steps = true;
+    script_take_steps(&kit->store);
     assert_int_equal(kit_add(kit, 1), HF_OK);
     assert_steps(kit, 1, 0, 1); /* the step shows that there is nothing */
     assert_int_equal(kit_add(kit, 2), HF_OK);
@@ -489,7 +489,7 @@ static void in_one_step(void **state)
 static void a_step_on_nothing(void **state)
 {
     struct kit *kit = *state;
-    kit->steps = true;
+    script_take_steps(&kit->store);
     assert_int_equal(kit_add(kit, 1), HF_OK);
     struct delete_call removal = { .key = KIT_KEY };
     assert_status(HF_OK, store_delete(kit->mem, &removal), &removal.error);
@@ -506,7 +506,7 @@ static void a_step_on_nothing(void **state)
 static void a_step_that_needs_more(void **state)
 {
     struct kit *kit = *state;
-    kit->steps = true;
+    script_take_steps(&kit->store);
     kit_other_adds(kit, 1);
     ledger_whole = false;
     assert_int_equal(kit_add(kit, 2), HF_OK);
@@ -527,7 +527,7 @@ static void a_step_after_a_look(void **state)
 {
     struct kit *kit = *state;
     struct sight sight = { 0 };
-    kit->steps = true;
+    script_take_steps(&kit->store);
     kit_other_adds(kit, 1);
     assert_int_equal(look_now(kit, &sight), HF_OK);
     assert_int_equal(kit_add(kit, 2), HF_OK);
@@ -539,7 +539,7 @@ static void a_step_after_a_look(void **state)
 static void a_step_without_an_answer(void **state)
 {
     struct kit *kit = *state;
-    kit->steps = true;
+    script_take_steps(&kit->store);
     kit_other_adds(kit, 1);
     kit_script(kit, SCRIPT(LOSE_REPLY), PASS);
     assert_int_equal(kit_add(kit, 2), HF_OK);
@@ -557,7 +557,7 @@ static void steps_are_shown(void **state)
 {
     struct kit *kit = *state;
     struct sight seen = { 0 };
-    kit->steps = true;
+    script_take_steps(&kit->store);
     kit_other_adds(kit, 1);
     doc_observe(kit->doc, look, &seen);
     assert_int_equal(kit_add(kit, 2), HF_OK);

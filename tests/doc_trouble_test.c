@@ -68,7 +68,7 @@ static void judge_one(const struct add *add, size_t times)
 
 static void judge(struct kit *kit, const struct told *told)
 {
-    kit_deliver(kit);
+    script_deliver(&kit->store);
     struct ledger *ledger = ledger_read(kit->mem);
     assert_non_null(ledger); /* the other process was not in trouble */
     assert_int_equal(ledger_times(ledger, 100), 1);
@@ -85,7 +85,8 @@ enum way { WAY_PLAIN, WAY_STUB, WAY_STEPS, WAY_STUB_AND_STEPS, WAYS };
 static void set_way(struct kit *kit, enum way way)
 {
     kit->context.stub = way == WAY_STUB || way == WAY_STUB_AND_STEPS;
-    kit->steps = way == WAY_STEPS || way == WAY_STUB_AND_STEPS;
+    if (way == WAY_STEPS || way == WAY_STUB_AND_STEPS)
+        script_take_steps(&kit->store);
 }
 
 /* ---- Requests in trouble ------------------------------------------------------------- */
@@ -99,7 +100,7 @@ static const struct trouble {
     { FATE_REFUSE, HF_UNAVAILABLE, 0 }, { FATE_REFUSE, HF_UNSURE, 0 },
     { FATE_LOSE_REPLY, HF_UNSURE, 0 },  { FATE_LATE, HF_UNSURE, 0 },
     { FATE_LATE, HF_UNSURE, 1 },        { FATE_LATE, HF_UNSURE, 2 },
-    { FATE_LATE, HF_UNSURE, 3 },        { FATE_TWICE, HF_CONFLICT, 0 },
+    { FATE_LATE, HF_UNSURE, 3 },        { FATE_TWICE, HF_OK, 0 },
     { FATE_REFUSE, HF_CONFLICT, 0 },    { FATE_REFUSE, HF_DENIED, 0 },
     { FATE_REFUSE, HF_CORRUPT, 0 },     { FATE_REFUSE, HF_UNSUPPORTED, 0 },
     { FATE_DECIDED, HF_UNSURE, 0 },     { FATE_DECIDED, HF_UNAVAILABLE, 0 },
@@ -112,7 +113,7 @@ static size_t lands_before[2]; /* calls */
 static void land(struct kit *kit, size_t call)
 {
     if (call == lands_before[0] || call == lands_before[1])
-        kit_deliver(kit);
+        script_deliver(&kit->store);
 }
 
 static void set_trouble(struct kit *kit, int which, size_t call, size_t trouble)

@@ -248,12 +248,12 @@ static void a_brief_lock_costs_no_entry(void **state)
     struct pair *pair = *state;
     struct hf_lock *lock = lock_held(&pair->one, "deploy", 60000);
     IS(HF_OK, hf_lock_release(lock, NULL));
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     for (int i = 0; i < 10; i++) {
         IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
         IS(HF_OK, hf_lock_release(lock, NULL));
     }
-    struct counts counts = way_counts(&pair->one.way);
+    struct counts counts = script_counts(&pair->one.way);
     ASSERT(counts.puts == 20);
     ASSERT(counts.gets + counts.looks + counts.others == 0);
     ASSERT(entries(&pair->world, NULL) == 0);
@@ -277,10 +277,10 @@ static void a_lock_that_is_held_has_one_entry(void **state)
     ASSERT(expiry_key(client, VIEW(TABLE), hour_now(client, &evidence), expected));
     ASSERT(strcmp(key, expected) == 0);
     IS(HF_OK, hf_lock_release(lock, NULL));
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL)); /* the table is still known to have one */
     IS(HF_OK, hf_lock_release(lock, NULL));
-    ASSERT(way_counts(&pair->one.way).puts == 2);
+    ASSERT(script_counts(&pair->one.way).puts == 2);
     hf_lock_free(lock);
 }
 
@@ -369,10 +369,10 @@ static void a_failing_entry_is_tried_again_with_the_next_renewal(void **state)
     pair->one.client->hour = LONG_HOUR;
     way_shut(&pair->one.way, ".lease-index", REFUSE(HF_UNAVAILABLE));
     struct hf_lock *lock = lock_held(&pair->one, "deploy", 300);
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     until_renewed(&pair->world, TABLE, 4);
     env_mutex_lock(&pair->one.client->keeper.mutex); /* no renewal is noted meanwhile */
-    unsigned puts = way_counts(&pair->one.way).puts;
+    unsigned puts = script_counts(&pair->one.way).puts;
     env_mutex_unlock(&pair->one.client->keeper.mutex);
     ASSERT(puts >= 5 && puts <= 12); /* a try for each renewal, or a third of a ttl */
     ASSERT(entries(&pair->world, NULL) == 0);

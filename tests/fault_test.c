@@ -1,8 +1,8 @@
 /* fault_test.c: statuses keep their word when things go wrong; and the meter and the trace tell
  * what happened. */
 #include "base/prng.h"
+#include "scripted_store.h"
 #include "store/fault.h"
-#include "store/observe.h"
 #include "store/probe.h"
 #include "store/store.h"
 #include "test.h"
@@ -304,68 +304,42 @@ static void the_probe_accepts_a_good_store(void **state)
 
 /* A store that takes conditions and ignores some of them, as real ones do. */
 struct liar {
-    struct store base;
     struct store *inner;
     enum condition_kind ignores;
     bool in_races_only; /* it is right when asked slowly */
     bool denies;        /* and does not own up to it: the losers' bytes are there */
 };
 
-static void lie(struct liar *liar, struct put_call *call)
+static struct fate lie(void *argument, struct script_call *call)
 {
-    struct put_call honest = *call;
-    struct put_call careless = *call;
+    struct liar *liar = argument;
+    struct put_call *put = call->put, careless = *put;
+    bool race = view_starts_with(put->body, VIEW("racer"));
+    if (put->condition.kind != liar->ignores || (liar->in_races_only && !race))
+        return PASS;
+    store_put(liar->inner, put);
     careless.condition.kind = CONDITION_ALWAYS;
-    liar->inner->ops->put(liar->inner, &honest, 1);
-    if (honest.error.status != HF_OK)
-        liar->inner->ops->put(liar->inner, &careless, 1);
-    *call = liar->denies ? honest : honest.error.status != HF_OK ? careless : honest;
-}
-
-static void lying_put(struct store *store, struct put_call *calls, size_t count)
-{
-    struct liar *liar = (struct liar *)(void *)store;
-    for (size_t i = 0; i < count; i++) {
-        bool race = view_starts_with(calls[i].body, VIEW("racer"));
-        if (calls[i].condition.kind == liar->ignores && (race || !liar->in_races_only))
-            lie(liar, &calls[i]);
-        else
-            liar->inner->ops->put(liar->inner, &calls[i], 1);
+    if (put->error.status != HF_OK) {
+        store_put(liar->inner, &careless);
+        if (!liar->denies)
+            *put = careless;
     }
-}
-
-static void lying_get(struct store *store, struct get_call *calls, size_t count)
-{
-    struct liar *liar = (struct liar *)(void *)store;
-    liar->inner->ops->get(liar->inner, calls, count);
-}
-
-static void lying_remove(struct store *store, struct delete_call *calls, size_t count)
-{
-    struct liar *liar = (struct liar *)(void *)store;
-    liar->inner->ops->remove(liar->inner, calls, count);
-}
-
-static void lying_list(struct store *store, struct list_call *call)
-{
-    struct liar *liar = (struct liar *)(void *)store;
-    liar->inner->ops->list(liar->inner, call);
+    return ANSWERED;
 }
 
 static void probe_of_a_liar(struct liar liar, const char *what)
 {
-    static const struct store_ops ops = { .name = "liar",
-                                          .get = lying_get,
-                                          .put = lying_put,
-                                          .remove = lying_remove,
-                                          .list = lying_list };
-    liar.base = (struct store){ .ops = &ops, .env = env_real() };
-    liar.inner = open_mem();
+    struct script script;
     struct probe_report report;
     struct hf_error error;
-    assert_status(HF_UNSUPPORTED, store_probe(&liar.base, &report, &error), &error);
+    liar.inner = open_mem();
+    script_init(&script, liar.inner);
+    script.base.traits = (struct store_traits){ 0 };
+    script_rule(&script, .on = ON_PUT, .decide = lie, .argument = &liar);
+    assert_status(HF_UNSUPPORTED, store_probe(&script.base, &report, &error), &error);
     assert_non_null(strstr(error.why, what));
     assert_int_equal(report.findings[report.count - 1].verdict, PROBE_REFUSED);
+    store_close(&script.base);
     store_close(liar.inner);
 }
 

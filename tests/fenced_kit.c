@@ -102,6 +102,8 @@ static const struct env_ops world_ops = {
 
 /* ---- A bucket whose ETags are hashes ------------------------------------------------- */
 
+/* A back end of its own rather than a scripted store: it decides every condition by its own ETags,
+ * and mem: only keeps the bytes. */
 struct hashed {
     struct store base;
     struct store *mem;
@@ -250,161 +252,25 @@ static struct store *bucket_open(struct env *env)
     return &hashed->base;
 }
 
-/* ---- Gates --------------------------------------------------------------------------- */
-
-static struct gate *gate_of(struct store *store)
-{
-    return (struct gate *)(void *)store;
-}
-
-/* Lets the others act, and draws what becomes of this call. */
-static enum gate_fate pass_gate(struct gate *gate, enum call_kind kind, struct view key)
-{
-    long number = gate->calls++;
-    gate->counts[kind]++;
-    kit_of(gate->base.env)->now_us += 1000;
-    if (!gate->acting && (gate->act_at == number || gate->act_at == -2)) {
-        gate->acting = true;
-        gate->act(gate->argument);
-        gate->acting = false;
-    }
-    bool is_put = kind == CALL_PUT || kind == CALL_PUT_FILE;
-    if (is_put && gate->all_of && view_equal(key, view_of(gate->all_of)))
-        return gate->all_fate;
-    return number == gate->fail_at ? gate->fate : GATE_PASS;
-}
-
-static bool answers(enum gate_fate fate, bool is_write, struct hf_error *error)
-{
-    if (fate == GATE_PASS || fate == GATE_TWICE || (fate == GATE_LOSE_REPLY && is_write))
-        return false;
-    bool unsure = is_write && fate != GATE_REFUSE;
-    error_set(error, unsure ? HF_UNSURE : HF_UNAVAILABLE, "by the test");
-    return true;
-}
-
-static void forget_reply(enum gate_fate fate, struct hf_error *error)
-{
-    if (fate == GATE_LOSE_REPLY)
-        error_set(error, HF_UNSURE, "by the test");
-}
-
-static void gate_get(struct store *store, struct get_call *call, size_t count)
-{
-    struct gate *gate = gate_of(store);
-    check(count == 1);
-    if (!answers(pass_gate(gate, CALL_GET, call->key), false, &call->error))
-        gate->bucket->ops->get(gate->bucket, call, 1);
-}
-
-static void keep_late(struct gate *gate, const struct put_call *call)
-{
-    if (gate->late_count == GATE_LATE_MAX)
-        return; /* a further one is lost instead */
-    struct gate_late *late = &gate->late[gate->late_count++];
-    late->key = BUFFER_INIT(KEY_BYTES_MAX);
-    late->body = BUFFER_INIT(BODY_BYTES_MAX);
-    late->condition = call->condition;
-    if (!buffer_append(&late->key, call->key) || !buffer_append(&late->body, call->body)) {
-        buffer_release(&late->key); /* without memory it is lost instead */
-        buffer_release(&late->body);
-        gate->late_count--;
-    }
-}
-
-static void gate_put(struct store *store, struct put_call *call, size_t count)
-{
-    struct gate *gate = gate_of(store);
-    check(count == 1);
-    enum gate_fate fate = pass_gate(gate, CALL_PUT, call->key);
-    if (fate == GATE_LATE)
-        keep_late(gate, call);
-    if (answers(fate, true, &call->error))
-        return;
-    gate->bucket->ops->put(gate->bucket, call, 1);
-    if (fate == GATE_TWICE && call->error.status == HF_OK)
-        gate->bucket->ops->put(gate->bucket, call, 1);
-    forget_reply(fate, &call->error);
-}
-
-static void gate_remove(struct store *store, struct delete_call *call, size_t count)
-{
-    struct gate *gate = gate_of(store);
-    check(count == 1);
-    enum gate_fate fate = pass_gate(gate, CALL_DELETE, call->key);
-    if (answers(fate, true, &call->error))
-        return;
-    gate->bucket->ops->remove(gate->bucket, call, 1);
-    forget_reply(fate, &call->error);
-}
-
-static void gate_get_file(struct store *store, struct get_call *call, int fd,
-                          const struct progress *progress)
-{
-    struct gate *gate = gate_of(store);
-    if (!answers(pass_gate(gate, CALL_GET_FILE, call->key), false, &call->error))
-        gate->bucket->ops->get_file(gate->bucket, call, fd, progress);
-}
-
-static void gate_put_file(struct store *store, struct put_call *call, int fd,
-                          const struct progress *progress)
-{
-    struct gate *gate = gate_of(store);
-    enum gate_fate fate = pass_gate(gate, CALL_PUT_FILE, call->key);
-    if (answers(fate, true, &call->error))
-        return;
-    gate->bucket->ops->put_file(gate->bucket, call, fd, progress);
-    forget_reply(fate, &call->error);
-}
-
-static const struct store_ops gate_ops = {
-    .name = "gate",
-    .get = gate_get,
-    .put = gate_put,
-    .remove = gate_remove,
-    .get_file = gate_get_file,
-    .put_file = gate_put_file,
-};
-
-static void drop_late(struct gate *gate)
-{
-    for (size_t i = 0; i < gate->late_count; i++) {
-        buffer_release(&gate->late[i].key);
-        buffer_release(&gate->late[i].body);
-    }
-    gate->late_count = 0;
-}
-
-void gate_reset(struct gate *gate)
-{
-    memset(gate->counts, 0, sizeof gate->counts);
-    gate->calls = 0;
-    gate->fail_at = gate->act_at = -1;
-    gate->all_of = NULL;
-    drop_late(gate);
-}
-
-void gate_deliver(struct gate *gate)
-{
-    for (size_t i = 0; i < gate->late_count; i++) {
-        struct put_call put = { .key = buffer_view(&gate->late[i].key),
-                                .body = buffer_view(&gate->late[i].body),
-                                .condition = gate->late[i].condition };
-        store_put(gate->bucket, &put);
-    }
-    drop_late(gate);
-}
-
 /* ---- Peers --------------------------------------------------------------------------- */
+
+static void take_a_millisecond(void *argument)
+{
+    ((struct fenced_kit *)argument)->now_us += 1000;
+}
+
+void gate_reset(struct script *gate)
+{
+    script_reset(gate);
+    script_rule(gate, .before = take_a_millisecond, .argument = gate->base.env);
+}
 
 static bool peer_open(struct peer *peer, struct fenced_kit *kit)
 {
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     struct hf_error error;
     options.no_renewal = true;
-    peer->gate.base =
-        (struct store){ .ops = &gate_ops, .env = &kit->env, .traits = kit->bucket->traits };
-    peer->gate.bucket = kit->bucket;
+    script_init(&peer->gate, kit->bucket);
     gate_reset(&peer->gate);
     if (client_new(&peer->gate.base, NULL, &peer->client, &error) != HF_OK)
         return false;
@@ -413,10 +279,12 @@ static bool peer_open(struct peer *peer, struct fenced_kit *kit)
 
 static void peer_close(struct peer *peer)
 {
+    if (!peer->gate.inner) /* it was never opened */
+        return;
     gate_reset(&peer->gate);
     hf_lock_free(peer->lock);
     hf_client_close(peer->client);
-    drop_late(&peer->gate);
+    store_close(&peer->gate.base);
 }
 
 bool fenced_kit_open(struct fenced_kit *kit)

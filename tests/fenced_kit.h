@@ -2,64 +2,21 @@
  * when somebody sleeps, and a bucket whose ETags are hashes of the content, as on S3, where equal
  * bytes written again look like no change.
  *
- * Each peer has a gate of its own to the bucket, which counts its calls and does with one of them,
- * or with all of one key, what the test says; another peer can act just before a call. */
+ * Each peer has a gate of its own to the bucket: a scripted store. */
 #ifndef TESTS_FENCED_KIT_H
 #define TESTS_FENCED_KIT_H
 
 #include "base/prng.h"
 #include "lock/client.h"
-#include "store/observe.h"
+#include "scripted_store.h"
 #include "test.h"
 
 #define OBJECT "data/object"
 
-/* ---- Gates --------------------------------------------------------------------------- */
-
-enum gate_fate {
-    GATE_PASS,
-    GATE_REFUSE,     /* UNAVAILABLE, not done */
-    GATE_LOSE,       /* a write: UNSURE, not done; a read: UNAVAILABLE */
-    GATE_LOSE_REPLY, /* a write: UNSURE, done; a read: UNAVAILABLE */
-    GATE_LATE,       /* a put: UNSURE, done by gate_deliver; others: as LOSE */
-    GATE_TWICE,      /* a write: done twice, answered for the second; a read: PASS */
-};
-#define GATE_FATES 6
-
-#define GATE_LATE_MAX 64
-
-struct gate_late {
-    struct buffer key, body;
-    struct condition condition;
-};
-
-struct gate {
-    struct store base; /* must stand first */
-    struct store *bucket;
-    unsigned counts[CALL_KIND_COUNT];
-    long calls;   /* since gate_reset */
-    long fail_at; /* the number of the call that meets `fate`; -1: none */
-    enum gate_fate fate;
-    const char *all_of; /* every put of this key meets `all_fate`; NULL: of none */
-    enum gate_fate all_fate;
-    long act_at; /* before this call `act` is called; -1: never, -2: before each */
-    void (*act)(void *argument);
-    void *argument;
-    bool acting;
-    struct gate_late late[GATE_LATE_MAX];
-    size_t late_count;
-};
-
-/* Counts from 0 again, and all goes well. */
-void gate_reset(struct gate *gate);
-
-/* The late puts arrive now. */
-void gate_deliver(struct gate *gate);
-
 /* ---- The world ----------------------------------------------------------------------- */
 
 struct peer {
-    struct gate gate;
+    struct script gate; /* a call takes 1 ms */
     struct hf_client *client;
     struct hf_lock *lock; /* on "job", unless the test makes another */
 };
@@ -71,6 +28,9 @@ struct fenced_kit {
     struct store *bucket;
     struct peer one, two;
 };
+
+/* Counts from 0 again, and all goes well. */
+void gate_reset(struct script *gate);
 
 int fenced_set_up(void **state);
 int fenced_tear_down(void **state);

@@ -12,6 +12,16 @@ static uint64_t token_of(struct peer *peer)
     return hf_lock_token(peer->lock);
 }
 
+static void assert_calls(struct peer *peer, unsigned gets, unsigned puts, unsigned deletes)
+{
+    struct counts counts = script_counts(&peer->gate);
+    assert_int_equal(counts.gets + counts.looks, gets);
+    assert_int_equal(counts.puts, puts);
+    assert_int_equal(counts.deletes, deletes);
+    assert_int_equal(counts.others, deletes);
+    gate_reset(&peer->gate);
+}
+
 static enum hf_status get(struct peer *peer, const char *key)
 {
     void *data;
@@ -138,11 +148,9 @@ static void equal_bytes_do_not_let_the_fence_go_back(void **state)
     one_holds(kit);
     assert_int_equal(put(&kit->one, "same"), HF_OK);
     gate_reset(&kit->one.gate);
-    kit->one.gate.act_at = 0;
-    kit->one.gate.act = two_writes_the_same;
-    kit->one.gate.argument = kit;
+    script_rule(&kit->one.gate, .times = 1, .before = two_writes_the_same, .argument = kit);
     assert_int_equal(put(&kit->one, "same"), HF_FENCED);
-    assert_int_equal(kit->one.gate.counts[CALL_PUT], 1);
+    assert_int_equal(script_counts(&kit->one.gate).puts, 1);
     assert_object(&kit->one, VIEW("same"), token_of(&kit->two));
 }
 
@@ -175,14 +183,12 @@ static void time_passes(void *argument)
 static void a_lease_that_ends_between_two_tries_is_told(void **state)
 {
     struct fenced_kit *kit = *state;
-    const enum gate_fate fates[] = { GATE_REFUSE, GATE_LOSE };
+    const struct fate fates[] = { REFUSE(HF_UNAVAILABLE), LOSE };
     for (size_t i = 0; i < sizeof fates / sizeof fates[0]; i++) {
         one_holds(kit);
         gate_reset(&kit->one.gate);
-        kit->one.gate.fail_at = kit->one.gate.act_at = 1; /* behind the get of a cold start */
-        kit->one.gate.fate = fates[i];
-        kit->one.gate.act = time_passes;
-        kit->one.gate.argument = kit;
+        script_rule(&kit->one.gate, .skip = 1, /* behind the get of a cold start */
+                    .times = 1, .fate = fates[i], .before = time_passes, .argument = kit);
         char key[16];
         snprintf(key, sizeof key, "cold/%zu", i);
         enum hf_status status = hf_fenced_put(kit->one.lock, key, "x", 1, NULL);
@@ -257,11 +263,10 @@ static void a_body_that_may_be_gone_is_not_named_again(void **state)
     struct passed passed = { kit, pass_on(kit->one.lock, &kit->two) };
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
     gate_reset(&kit->one.gate);
-    kit->one.gate.fail_at = 1; /* the body, then the fence */
-    kit->one.gate.fate = GATE_LOSE_REPLY;
-    kit->one.gate.act_at = 2;
-    kit->one.gate.act = the_other_writes_over;
-    kit->one.gate.argument = &passed;
+    script_rule(&kit->one.gate, .skip = 1, /* the body, then the fence */
+                .times = 1, .fate = LOSE_REPLY);
+    script_rule(&kit->one.gate, .skip = 2, .times = 1, .before = the_other_writes_over,
+                .argument = &passed);
     assert_int_equal(put_large(&kit->one, 'a'), HF_OK);
     assert_object(&kit->two, large('a'), token_of(&kit->one));
     assert_int_equal(bodies_of(kit, OBJECT), 1);
@@ -384,7 +389,7 @@ static void keys_that_cannot_be_are_refused(void **state)
         assert_int_equal(hf_fenced_delete(kit->one.lock, bad[i], NULL), HF_INVALID);
         assert_int_equal(get(&kit->one, bad[i]), HF_INVALID);
     }
-    assert_int_equal(kit->one.gate.calls, 0);
+    assert_calls(&kit->one, 0, 0, 0);
     longest[most] = '\0';
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         struct view bytes = large('g');
@@ -395,16 +400,6 @@ static void keys_that_cannot_be_are_refused(void **state)
 }
 
 /* ---- Requests ------------------------------------------------------------------------ */
-
-static void assert_calls(struct peer *peer, unsigned gets, unsigned puts, unsigned deletes)
-{
-    struct gate *gate = &peer->gate;
-    assert_int_equal(gate->counts[CALL_GET], gets);
-    assert_int_equal(gate->counts[CALL_PUT], puts);
-    assert_int_equal(gate->counts[CALL_DELETE], deletes);
-    assert_int_equal(gate->calls, gets + puts + deletes);
-    gate_reset(gate);
-}
 
 static void requests_are_counted(void **state)
 {

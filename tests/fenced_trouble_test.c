@@ -27,11 +27,21 @@ static struct fence fence_now(struct fenced_kit *kit)
     return fence;
 }
 
-static void one_meets(struct fenced_kit *kit, long call, enum gate_fate fate)
+/* All that can become of a call. */
+#define TROUBLES \
+    ((const struct fate[]){ REFUSE(HF_UNAVAILABLE), LOSE, LOSE_REPLY, LATE, TWICE })
+#define TROUBLE_COUNT ((size_t)5)
+
+static void one_meets(struct fenced_kit *kit, unsigned call, struct fate fate)
 {
     gate_reset(&kit->one.gate);
-    kit->one.gate.fail_at = call;
-    kit->one.gate.fate = fate;
+    script_rule(&kit->one.gate, .name = "meets", .skip = call, .times = 1, .fate = fate);
+}
+
+/* Every put of the object meets this fate. */
+static void every_put_meets(struct fenced_kit *kit, struct fate fate)
+{
+    script_rule(&kit->one.gate, .on = ON_PUT, .key = OBJECT, .fate = fate);
 }
 
 /* ---- Lost replies -------------------------------------------------------------------- */
@@ -39,17 +49,18 @@ static void one_meets(struct fenced_kit *kit, long call, enum gate_fate fate)
 static void a_lost_reply_is_found_out(void **state)
 {
     struct fenced_kit *kit = *state;
-    const enum gate_fate fates[] = { GATE_LOSE_REPLY, GATE_TWICE };
+    const struct fate fates[] = { LOSE_REPLY, TWICE };
     one_holds(kit);
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
     for (size_t i = 0; i < 2; i++) {
         one_meets(kit, 0, fates[i]);
         assert_int_equal(put(&kit->one, "once"), HF_OK);
-        assert_int_equal(kit->one.gate.counts[CALL_PUT], 1); /* it was done already */
-        assert_int_equal(kit->one.gate.counts[CALL_GET], 1);
+        struct counts counts = script_counts(&kit->one.gate);
+        assert_int_equal(counts.puts, 1); /* it was done already */
+        assert_int_equal(counts.gets + counts.looks, 1);
         one_meets(kit, 1, fates[i]);
         assert_int_equal(put_large(&kit->one, 'a'), HF_OK);
-        assert_int_equal(kit->one.gate.counts[CALL_PUT], 2);
+        assert_int_equal(script_counts(&kit->one.gate).puts, 2);
         one_meets(kit, 1, fates[i]);
         assert_int_equal(put_large(&kit->one, 'b'), HF_OK);
         assert_int_equal(bodies_of(kit, OBJECT), 1); /* that of 'a' is removed all the same */
@@ -63,11 +74,11 @@ static void a_body_without_an_answer_is_sent_again(void **state)
     struct fenced_kit *kit = *state;
     one_holds(kit);
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
-    for (enum gate_fate fate = GATE_REFUSE; fate <= GATE_TWICE; fate++) {
-        one_meets(kit, 0, fate);
-        assert_int_equal(put_large(&kit->one, (char)('a' + fate)), HF_OK);
-        gate_deliver(&kit->one.gate);
-        assert_object(&kit->two, large((char)('a' + fate)), token_of(&kit->one));
+    for (size_t i = 0; i < TROUBLE_COUNT; i++) {
+        one_meets(kit, 0, TROUBLES[i]);
+        assert_int_equal(put_large(&kit->one, (char)('b' + i)), HF_OK);
+        script_deliver(&kit->one.gate);
+        assert_object(&kit->two, large((char)('b' + i)), token_of(&kit->one));
         assert_int_equal(bodies_of(kit, OBJECT), 1);
     }
 }
@@ -79,16 +90,15 @@ static void a_late_put_of_an_old_token_does_not_land(void **state)
     struct fenced_kit *kit = *state;
     one_holds(kit);
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
-    one_meets(kit, 0, GATE_LATE);
+    one_meets(kit, 0, LATE);
     assert_int_equal(put(&kit->one, "one"), HF_OK); /* tried again, and done */
-    one_meets(kit, 0, GATE_LATE);
-    kit->one.gate.all_of = OBJECT;
-    kit->one.gate.all_fate = GATE_LATE;
+    one_meets(kit, 0, LATE);
+    every_put_meets(kit, LATE);
     assert_int_equal(put(&kit->one, "late"), HF_UNSURE);
-    assert_true(kit->one.gate.late_count > 0);
+    assert_true(script_late(&kit->one.gate) > 0);
     two_takes_over(kit);
     assert_int_equal(put(&kit->two, "two"), HF_OK);
-    gate_deliver(&kit->one.gate);
+    script_deliver(&kit->one.gate);
     assert_object(&kit->two, VIEW("two"), token_of(&kit->two));
     gate_reset(&kit->one.gate);
     assert_int_equal(put(&kit->one, "later"), HF_FENCED);
@@ -98,12 +108,11 @@ static void a_late_first_put_does_not_land_over_a_later_one(void **state)
 {
     struct fenced_kit *kit = *state;
     one_holds(kit);
-    kit->one.gate.all_of = OBJECT;
-    kit->one.gate.all_fate = GATE_LATE;
+    every_put_meets(kit, LATE);
     assert_int_equal(put(&kit->one, "late"), HF_UNSURE);
     two_takes_over(kit);
     assert_int_equal(hf_fenced_delete(kit->two.lock, OBJECT, NULL), HF_OK);
-    gate_deliver(&kit->one.gate);
+    script_deliver(&kit->one.gate);
     assert_int_equal(fence_now(kit).kind, FENCE_DELETED);
     assert_int_equal(fence_now(kit).stamp.token, token_of(&kit->two));
 }
@@ -112,18 +121,17 @@ static void a_late_first_put_does_not_land_over_a_later_one(void **state)
 static void the_body_of_an_unsure_write_stays(void **state)
 {
     struct fenced_kit *kit = *state;
-    const enum gate_fate fates[] = { GATE_LATE, GATE_LOSE };
+    const struct fate fates[] = { LATE, LOSE };
     one_holds(kit);
     assert_int_equal(put_large(&kit->one, 'a'), HF_OK);
     for (size_t i = 0; i < 2; i++) {
         gate_reset(&kit->one.gate);
-        kit->one.gate.all_of = OBJECT;
-        kit->one.gate.all_fate = fates[i];
+        every_put_meets(kit, fates[i]);
         assert_int_equal(put_large(&kit->one, 'b'), HF_UNSURE);
-        assert_int_equal(kit->one.gate.counts[CALL_DELETE], 0);
+        assert_int_equal(script_counts(&kit->one.gate).deletes, 0);
         assert_object(&kit->two, large('a'), token_of(&kit->one));
-        if (fates[i] == GATE_LATE) {
-            gate_deliver(&kit->one.gate);
+        if (fates[i].kind == FATE_LATE) {
+            script_deliver(&kit->one.gate);
             assert_object(&kit->two, large('b'), token_of(&kit->one));
             gate_reset(&kit->one.gate);
             assert_int_equal(put_large(&kit->one, 'a'), HF_OK); /* "write it again" */
@@ -138,8 +146,7 @@ static void the_body_of_a_write_that_cannot_happen_goes(void **state)
     one_holds(kit);
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
     gate_reset(&kit->one.gate);
-    kit->one.gate.all_of = OBJECT;
-    kit->one.gate.all_fate = GATE_REFUSE;
+    every_put_meets(kit, REFUSE(HF_UNAVAILABLE));
     assert_int_equal(put_large(&kit->one, 'b'), HF_TIMEOUT);
     assert_int_equal(bodies_of(kit, OBJECT), 0);
     assert_object(&kit->two, VIEW("warm"), token_of(&kit->one));
@@ -159,9 +166,8 @@ static void a_takeover_between_body_and_fence_is_fenced(void **state)
     one_holds(kit);
     assert_int_equal(put(&kit->one, "warm"), HF_OK);
     gate_reset(&kit->one.gate);
-    kit->one.gate.act_at = 1;
-    kit->one.gate.act = two_takes_and_writes;
-    kit->one.gate.argument = kit;
+    script_rule(&kit->one.gate, .skip = 1, .times = 1, .before = two_takes_and_writes,
+                .argument = kit);
     assert_int_equal(put_large(&kit->one, 'o'), HF_FENCED);
     assert_object(&kit->one, large('t'), token_of(&kit->two));
     assert_int_equal(bodies_of(kit, OBJECT), 1);
@@ -185,13 +191,12 @@ static void a_write_that_is_refused_in_doubt_is_shut_out(void **state)
     assert_status(HF_OK, hf_lock_new(kit->one.client, "brief", &options, &lock, &error),
                   &error);
     assert_status(HF_OK, hf_lock_acquire(lock, 0, &error), &error);
-    one_meets(kit, 1, GATE_LATE); /* behind the get of a cold start */
-    kit->one.gate.act_at = 1;
-    kit->one.gate.act = two_seconds_pass;
-    kit->one.gate.argument = kit;
+    one_meets(kit, 1, LATE); /* behind the get of a cold start */
+    script_rule(&kit->one.gate, .skip = 1, .times = 1, .before = two_seconds_pass,
+                .argument = kit);
     assert_status(HF_EXPIRED, hf_fenced_put(lock, OBJECT, "late", 4, &error), &error);
-    assert_int_equal(kit->one.gate.late_count, 1);
-    gate_deliver(&kit->one.gate);
+    assert_int_equal(script_late(&kit->one.gate), 1);
+    script_deliver(&kit->one.gate);
     assert_int_equal(do_get(&kit->two), HF_NOT_FOUND);
     char *text = bucket_text(kit, OBJECT);
     assert_non_null(text);
@@ -219,11 +224,11 @@ static void a_reader_that_finds_the_body_gone_reads_again(void **state)
     one_holds(kit);
     assert_int_equal(put_large(&kit->one, 'a'), HF_OK);
     gate_reset(&kit->two.gate);
-    kit->two.gate.act_at = 1; /* between fence and body */
-    kit->two.gate.act = one_writes;
-    kit->two.gate.argument = kit;
+    script_rule(&kit->two.gate, .skip = 1, /* between fence and body */
+                .times = 1, .before = one_writes, .argument = kit);
     assert_object(&kit->two, large('b'), token_of(&kit->one));
-    assert_int_equal(kit->two.gate.counts[CALL_GET], 4);
+    struct counts counts = script_counts(&kit->two.gate);
+    assert_int_equal(counts.gets + counts.looks, 4);
 }
 
 static void a_reader_that_is_always_overtaken_gives_up(void **state)
@@ -235,9 +240,7 @@ static void a_reader_that_is_always_overtaken_gives_up(void **state)
     one_holds(kit);
     assert_int_equal(put_large(&kit->one, 'a'), HF_OK);
     gate_reset(&kit->two.gate);
-    kit->two.gate.act_at = -2;
-    kit->two.gate.act = one_writes;
-    kit->two.gate.argument = kit;
+    script_rule(&kit->two.gate, .before = one_writes, .argument = kit);
     assert_status(HF_UNAVAILABLE,
                   hf_fenced_get(kit->two.client, OBJECT, MIB, &data, &size, NULL, &error),
                   &error);
@@ -315,15 +318,15 @@ static void every_call_of_the_store_may_fail(void **state)
     (void)state;
     size_t failed = 0;
     for (size_t deed = 0; deed < DEEDS; deed++)
-        for (enum gate_fate fate = GATE_REFUSE; fate <= GATE_TWICE; fate++)
-            for (long call = 0;; call++) {
+        for (size_t i = 0; i < TROUBLE_COUNT; i++)
+            for (unsigned call = 0;; call++) {
                 struct fenced_kit kit;
                 prepare(&kit);
                 struct fence before = fence_now(&kit);
-                one_meets(&kit, call, fate);
+                one_meets(&kit, call, TROUBLES[i]);
                 enum hf_status status = deeds[deed](&kit.one);
-                bool met = kit.one.gate.calls > call;
-                gate_deliver(&kit.one.gate);
+                bool met = script_met(&kit.one.gate, "meets") > 0;
+                script_deliver(&kit.one.gate);
                 assert_unharmed(&kit, &before, status, deed);
                 fenced_kit_close(&kit);
                 failed += met;

@@ -17,79 +17,28 @@ static void add_item(struct items *items, enum fsck_kind kind, struct view key, 
     snprintf(item->key, sizeof item->key, "%.*s", VIEW_ARGS(key));
 }
 
-static bool is_made(const struct bent *bent, enum fsck_kind kind, struct view key)
+static bool is_made(const struct scene *scene, enum fsck_kind kind, struct view key)
 {
-    const struct items *made = &bent->scene->made;
+    const struct items *made = &scene->made;
     for (size_t i = 0; i < made->count; i++)
         if (made->items[i].kind == kind && view_equal(view_of(made->items[i].key), key))
             return true;
     return false;
 }
 
-static void let_it_happen(struct store *store, struct view key)
+static struct fate fail_bad_sectors(void *argument, struct script_call *call)
 {
-    struct bent *bent = (struct bent *)(void *)store;
-    if (!bent->moment || !view_equal(key, view_of(bent->moment)))
-        return;
-    bent->moment = NULL;
-    bent->happens(bent->scene);
+    bool bad = is_made(argument, FSCK_UNREADABLE_OBJECT, call->key);
+    return bad ? REFUSE(HF_UNAVAILABLE) : PASS;
 }
 
-static struct store *inner_of(struct store *store)
+static void date_back_strays(void *argument, struct script_call *call)
 {
-    return ((struct bent *)(void *)store)->inner;
+    struct scene *scene = argument;
+    for (size_t i = 0; i < call->list->count && scene->long_ago; i++)
+        if (is_made(scene, FSCK_STRAY_CATALOG, call->list->entries[i].key))
+            call->list->entries[i].info.modified.us -= 3 * DAYS_MS * 1000;
 }
-
-static void bent_get(struct store *store, struct get_call *calls, size_t count)
-{
-    inner_of(store)->ops->get(inner_of(store), calls, count);
-    for (size_t i = 0; i < count; i++)
-        let_it_happen(store, calls[i].key);
-}
-
-static void bent_put(struct store *store, struct put_call *calls, size_t count)
-{
-    inner_of(store)->ops->put(inner_of(store), calls, count);
-}
-
-static void bent_remove(struct store *store, struct delete_call *calls, size_t count)
-{
-    inner_of(store)->ops->remove(inner_of(store), calls, count);
-}
-
-static void bent_list(struct store *store, struct list_call *call)
-{
-    const struct bent *bent = (struct bent *)(void *)store;
-    let_it_happen(store, call->prefix);
-    inner_of(store)->ops->list(inner_of(store), call);
-    for (size_t i = 0; i < call->count && bent->long_ago; i++)
-        if (is_made(bent, FSCK_STRAY_CATALOG, call->entries[i].key))
-            call->entries[i].info.modified.us -= 3 * DAYS_MS * 1000;
-}
-
-static void bent_change(struct store *store, struct change_call *call)
-{
-    inner_of(store)->ops->change(inner_of(store), call);
-}
-
-static void bent_get_file(struct store *store, struct get_call *call, int fd,
-                          const struct progress *progress)
-{
-    if (is_made((struct bent *)(void *)store, FSCK_UNREADABLE_OBJECT, call->key))
-        error_set(&call->error, HF_UNAVAILABLE, "a bad sector, by the test");
-    else
-        inner_of(store)->ops->get_file(inner_of(store), call, fd, progress);
-}
-
-static const struct store_ops bent_ops = {
-    .name = "bent",
-    .get = bent_get,
-    .put = bent_put,
-    .remove = bent_remove,
-    .list = bent_list,
-    .change = bent_change,
-    .get_file = bent_get_file,
-};
 
 /* ---- Partitions and chunks ----------------------------------------------------------- */
 
@@ -708,11 +657,9 @@ struct scene *scene_open(uint64_t seed)
     assert_non_null(scene);
     world_open(&scene->world);
     peer_open(&scene->peer, &scene->world, NULL);
-    scene->bent = (struct bent){
-        .base = { .ops = &bent_ops, .env = env_real(), .traits = scene->peer.way.base.traits },
-        .inner = &scene->peer.way.base,
-        .scene = scene,
-    };
+    script_init(&scene->bent, &scene->peer.way.base);
+    script_rule(&scene->bent, .on = ON_GET_FILE, .decide = fail_bad_sectors, .argument = scene);
+    script_rule(&scene->bent, .on = ON_LIST, .reply = date_back_strays, .argument = scene);
     scene->prng = prng_seeded(seed);
     furnish(scene);
     return scene;
@@ -722,6 +669,7 @@ void scene_close(struct scene *scene)
 {
     for (int i = 0; i < 2; i++)
         hf_lock_free(scene->held[i]);
+    store_close(&scene->bent.base);
     peer_close(&scene->peer);
     world_close(&scene->world);
     free(scene);

@@ -21,24 +21,11 @@ struct items {
     size_t count;
 };
 
-struct scene;
-
-/* A store on the way of fsck alone, in which some objects cannot be read, and in which something
- * happens just before this prefix is listed, or just after this key was read, for the first
- * time. */
-struct bent {
-    struct store base; /* must stand first */
-    struct store *inner;
-    struct scene *scene;
-    bool long_ago; /* strays were left three days ago */
-    const char *moment;
-    void (*happens)(struct scene *scene);
-};
-
 struct scene {
     struct world world;
     struct peer peer;
-    struct bent bent;
+    struct script bent; /* on the way of fsck alone: some objects cannot be read */
+    bool long_ago;      /* strays were left three days ago */
     struct prng prng;
     struct items made, found;
     struct fsck_report report;

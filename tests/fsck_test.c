@@ -124,7 +124,7 @@ static void repairing(void **state)
 {
     (void)state;
     struct scene *scene = scene_open(8);
-    scene->bent.long_ago = true;
+    scene->long_ago = true;
     for (unsigned i = 0; i < 2 * FSCK_KIND_COUNT; i++) {
         enum fsck_kind kind = (enum fsck_kind)(i % FSCK_KIND_COUNT);
         if (kind != FSCK_BAD_CATALOG && kind != FSCK_MISSING_CATALOG)
@@ -199,7 +199,7 @@ static void strays_keep_for_long(void **state)
     copy_into(scene, id, made.chunk.key, id, "default");
     catalog_of(id, key);
     note(scene, FSCK_STRAY_CATALOG, key);
-    scene->bent.long_ago = true;
+    scene->long_ago = true;
     fsck(scene, AT_ONCE_REPAIR);
     FOUND_WHAT_WAS_MADE(scene);
     assert_int_equal(scene->report.repaired, 1);
@@ -347,8 +347,9 @@ static void tend(struct scene *scene, const char *partition)
 /* What the catalogs had when they were read. */
 static struct made_chunk live[2], dead[2];
 
-static void merge_and_reap(struct scene *scene)
+static void merge_and_reap(void *argument)
 {
+    struct scene *scene = argument;
     struct made_chunk target;
     merge_two(scene, "busy", live, &target);
     tend(scene, "busy");
@@ -368,16 +369,17 @@ static void reaped_meanwhile(void **state)
     make_merged(scene, "busy", dead, &target);
     make_chunk(scene, "busy", &live[0]);
     make_chunk(scene, "busy", &live[1]);
-    scene->bent.moment = "data/";
-    scene->bent.happens = merge_and_reap;
+    script_rule(&scene->bent, .name = "moment", .on = ON_LIST, .key = "data/", .times = 1,
+                .before = merge_and_reap, .argument = scene);
     fsck(scene, AT_ONCE);
-    assert_null(scene->bent.moment);
+    assert_int_equal(script_met(&scene->bent, "moment"), 1);
     FOUND_WHAT_WAS_MADE(scene);
     scene_close(scene);
 }
 
-static void add_more(struct scene *scene)
+static void add_more(void *argument)
 {
+    struct scene *scene = argument;
     make_chunk(scene, "default", &live[0]);
     make_merged(scene, "default", dead, &live[1]);
 }
@@ -386,10 +388,10 @@ static void added_meanwhile(void **state)
 {
     (void)state;
     struct scene *scene = scene_open(31);
-    scene->bent.moment = "data/";
-    scene->bent.happens = add_more;
+    script_rule(&scene->bent, .name = "moment", .on = ON_LIST, .key = "data/", .times = 1,
+                .before = add_more, .argument = scene);
     fsck(scene, AT_ONCE_REPAIR);
-    assert_null(scene->bent.moment);
+    assert_int_equal(script_met(&scene->bent, "moment"), 1);
     FOUND_WHAT_WAS_MADE(scene);
     assert_int_equal(scene->report.objects, 17 + 4);
     scene_close(scene);
@@ -399,8 +401,9 @@ static void added_meanwhile(void **state)
 static char *swapped;
 #define SPLIT_PARENT "metadata/busy/catalog.json"
 
-static void swap_parent(struct scene *scene)
+static void swap_parent(void *argument)
 {
+    struct scene *scene = argument;
     world_write(&scene->world, SPLIT_PARENT, view_of(swapped));
 }
 
@@ -415,11 +418,11 @@ static void split_meanwhile(void **state)
     split(scene, "busy");
     swapped = world_text(&scene->world, SPLIT_PARENT);
     world_write(&scene->world, SPLIT_PARENT, view_of(before));
-    scene->bent.long_ago = true;
-    scene->bent.moment = SPLIT_PARENT;
-    scene->bent.happens = swap_parent;
+    scene->long_ago = true;
+    script_rule(&scene->bent, .name = "moment", .on = ON_GET, .key = SPLIT_PARENT, .times = 1,
+                .after = swap_parent, .argument = scene);
     fsck(scene, AT_ONCE_REPAIR);
-    assert_null(scene->bent.moment);
+    assert_int_equal(script_met(&scene->bent, "moment"), 1);
     FOUND_WHAT_WAS_MADE(scene);
     fsck(scene, AT_ONCE);
     FOUND_WHAT_WAS_MADE(scene);

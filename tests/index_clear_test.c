@@ -96,7 +96,7 @@ static void clears_many(void **state)
     yard_write_entries(&yard, "a3", 2300, /* markers */ false);
     struct entry_list list = yard_list(&yard, yard_shard("example.com"));
     meter_reset(&yard.meter);
-    yard.store.lose_deletes = 1;
+    script_rule(&yard.store, .on = ON_DELETE, .times = 1, .fate = LOSE);
     struct clear_report report = clear_list(&yard, &list);
     assert_int_equal(report.deleted, 2299);
     assert_int_equal(report.left, 1);
@@ -171,7 +171,7 @@ static void set_aside_once(void **state)
                     "bish"));
     struct entry_list list = yard_list(&yard, yard_shard("example.com"));
     assert_int_equal(list.count, 1);
-    yard.store.lose_reply = 1;
+    yard_puts_meet(&yard, LOSE_REPLY);
     for (int i = 0; i < 2; i++)
         assert_status(HF_OK, set_aside(&yard, &list.entries[0]), &yard.error);
     assert_int_equal(yard_count(&yard, "aside/"), 2);
@@ -213,10 +213,10 @@ static void set_aside_refused(void **state)
     yard_open(&yard);
     yard_put(&yard, EXAMPLE);
     struct entry_list list = yard_list(&yard, yard_shard("example.com"));
-    yard.store.conflict = 3;
+    yard_puts_meet(&yard, REFUSE(HF_CONFLICT), REFUSE(HF_CONFLICT), REFUSE(HF_CONFLICT));
     assert_true(set_aside(&yard, &list.entries[0]) != HF_OK);
     assert_int_equal(yard_count(&yard, "aside/"), 0);
-    yard.store.conflict = 1;
+    yard_puts_meet(&yard, REFUSE(HF_CONFLICT));
     assert_status(HF_OK, set_aside(&yard, &list.entries[0]), &yard.error);
     assert_int_equal(yard_count(&yard, "aside/"), 2);
     entry_list_release(&list);

@@ -188,12 +188,6 @@ static void a_dead_holder_is_waited_for(void **state)
     hf_lock_detach(lock);
 }
 
-static void refuse_shards(struct scene *scene)
-{
-    scene->yard.store.refuse = 1;
-    scene_happens(scene, CALL_PUT, ".usv", refuse_shards);
-}
-
 /* The disk is full: no shard can be put, and nobody tries them all. */
 static void a_store_that_fails_is_left_alone(void **state)
 {
@@ -208,7 +202,7 @@ static void a_store_that_fails_is_left_alone(void **state)
         crew_fill(&scene->other, shards[i], "k", 1, 1, "v");
     }
     options.once = true;
-    scene_happens(scene, CALL_PUT, ".usv", refuse_shards);
+    script_rule(&scene->gate, .on = ON_PUT, .part = ".usv", .fate = REFUSE(HF_UNAVAILABLE));
     assert_int_not_equal(index_compile(scene->crew.index, &options, &totals, &scene->error),
                          HF_OK);
     assert_int_equal(totals.shards_failed, 3);
@@ -240,15 +234,17 @@ static void write_with_a_later_token(struct scene *scene)
 }
 
 /* As a later holder, after somebody has broken our lock. */
-static void take_over(struct scene *scene)
+static void take_over(void *argument)
 {
+    struct scene *scene = argument;
     struct delete_call removal = { .key = VIEW("indexes/domains/shards/a3.lock") };
     assert_status(HF_OK, store_delete(scene->yard.store.inner, &removal), &removal.error);
     write_with_a_later_token(scene);
 }
 
-static void write_with_any_token(struct scene *scene)
+static void write_with_any_token(void *argument)
 {
+    struct scene *scene = argument;
     write_shard(scene, 1);
 }
 
@@ -292,8 +288,9 @@ static void a_lock_behind_its_shard_stops_nobody(void **state)
     }
 }
 
-static void try_the_lock(struct scene *scene)
+static void try_the_lock(void *argument)
 {
+    struct scene *scene = argument;
     struct hf_lock *lock;
     struct hf_error error;
     assert_status(HF_OK,
@@ -309,7 +306,7 @@ static void nobody_enters_while_it_compiles(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     scene_happens(scene, CALL_GET, "inbox/a3/", try_the_lock);
     assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
-    assert_null(scene->act);
+    assert_int_equal(script_met(&scene->gate, "happens"), 1);
 }
 
 static void one_that_is_lost_is_tried_again(void **state)
@@ -376,9 +373,10 @@ static void the_first_reason_is_told(void **state)
     assert_int_equal(report.why.status, HF_OK);
 }
 
-static void refuse_a_put(struct scene *scene)
+static void refuse_a_put(void *argument)
 {
-    scene->yard.store.refuse = 1;
+    struct scene *scene = argument;
+    yard_puts_meet(&scene->yard, REFUSE(HF_UNAVAILABLE));
 }
 
 static void a_copy_that_fails_leaves_the_entry(void **state)
@@ -397,14 +395,16 @@ static void a_copy_that_fails_leaves_the_entry(void **state)
     assert_int_equal(scene_keys(scene), 20);
 }
 
-static void lose_puts(struct scene *scene)
+static void lose_puts(void *argument)
 {
-    scene->yard.store.lose = 100;
+    struct scene *scene = argument;
+    script_rule(&scene->yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
 }
 
-static void lose_a_reply(struct scene *scene)
+static void lose_a_reply(void *argument)
 {
-    scene->yard.store.lose_reply = 1;
+    struct scene *scene = argument;
+    yard_puts_meet(&scene->yard, LOSE_REPLY);
 }
 
 static void a_shard_without_an_answer_keeps_its_entries(void **state)
@@ -413,7 +413,7 @@ static void a_shard_without_an_answer_keeps_its_entries(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     scene_happens(scene, CALL_GET, "shards/a3.usv", lose_puts);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    scene->yard.store.lose = 0;
+    script_drop(&scene->yard.store, "puts");
     assert_int_equal(report.end, COMPILE_FAILED);
     assert_int_equal(report.why.status, HF_UNSURE);
     assert_int_equal(scene_waiting(scene, A3), 5);
@@ -434,7 +434,7 @@ static void what_is_not_cleared_is_folded_again(void **state)
 {
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
-    scene->yard.store.lose_deletes = 2;
+    script_rule(&scene->yard.store, .on = ON_DELETE, .times = 2, .fate = LOSE);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, COMPILE_DONE);
     assert_int_equal(report.why.status, HF_UNSURE);

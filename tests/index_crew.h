@@ -1,22 +1,9 @@
-/* index_crew.h: those who compile an index of a yard, and a gate in front of its store where others
- * may act just before a call passes. */
+/* index_crew.h: those who compile an index of a yard. */
 #ifndef TESTS_INDEX_CREW_H
 #define TESTS_INDEX_CREW_H
 
 #include "index/compile.h"
 #include "index_kit.h"
-
-/* Forwards all calls. */
-struct gate {
-    struct store base;
-    struct store *inner;
-    /* Asked before each call, or each batch, with its first key; may be NULL. Not while it runs. */
-    void (*before)(void *argument, enum call_kind kind, struct view key);
-    void *argument;
-    bool inside;
-};
-
-void gate_init(struct gate *gate, struct store *inner);
 
 /* A client and an index of its own. */
 struct crew {

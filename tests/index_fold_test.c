@@ -12,110 +12,28 @@
 #define SHARD ((struct shard_id){ "a3" })
 #define NAME  "shards/a3.usv"
 
-/* ---- A store that does with each put what a script says ------------------------------- */
+/* ---- A script for the puts of an index ----------------------------------------------- */
 
-enum fate {
-    PASS,
-    LOSE,       /* never done, UNSURE */
-    LOSE_REPLY, /* done, UNSURE */
-    LATE,       /* UNSURE, and done just before the next put */
-    TWICE,      /* done, and sent again by a proxy: CONFLICT */
-    REFUSE,     /* not done, UNAVAILABLE */
-};
-
-#define FATES_MAX 8
-
-struct script {
-    struct store base;
-    struct store *inner;
-    enum fate fates[FATES_MAX];
-    size_t puts;
-    struct buffer late; /* the body that is still under way, */
-    struct condition late_condition;
-    bool is_late;
-    /* Called before each put, may be NULL; and behind each that was lost or done. */
-    void (*before)(struct script *script);
-    void (*behind)(struct script *script);
-    struct yard *yard;
-};
-
-static struct script *script_of(struct store *store)
+static void deliver(void *script)
 {
-    return (struct script *)(void *)store;
+    script_deliver(script);
 }
 
-static void script_get(struct store *store, struct get_call *calls, size_t count)
-{
-    store_get_many(script_of(store)->inner, calls, count);
-}
-
-static void land_late(struct script *script, struct view key)
-{
-    struct put_call put = { .key = key,
-                            .body = buffer_view(&script->late),
-                            .condition = script->late_condition };
-    if (script->is_late)
-        store_put(script->inner, &put);
-    script->is_late = false;
-}
-
-static void do_put(struct script *script, struct put_call *call)
-{
-    assert_true(script->puts < FATES_MAX);
-    if (script->before)
-        script->before(script);
-    land_late(script, call->key);
-    enum fate fate = script->fates[script->puts++];
-    if (fate == PASS || fate == LOSE_REPLY || fate == TWICE)
-        store_put(script->inner, call);
-    if (fate == TWICE)
-        store_put(script->inner, call);
-    if (fate == LATE) {
-        buffer_clear(&script->late);
-        buffer_append(&script->late, call->body);
-        script->late_condition = call->condition;
-        script->is_late = true;
-    }
-    if (fate == LOSE || fate == LOSE_REPLY || fate == LATE)
-        error_set(&call->error, HF_UNSURE, "no answer");
-    if (fate == REFUSE)
-        error_set(&call->error, HF_UNAVAILABLE, "refused");
-    if (script->behind)
-        script->behind(script);
-}
-
-static void script_put(struct store *store, struct put_call *calls, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        do_put(script_of(store), &calls[i]);
-}
-
-static const struct store_ops script_ops = {
-    .name = "script",
-    .get = script_get,
-    .put = script_put,
-};
-
-static void script_begin(struct script *script, struct yard *yard, const enum fate *fates,
+/* What is late arrives just before the next put. */
+static void script_begin(struct script *script, struct yard *yard, const struct fate *fates,
                          size_t count)
 {
-    *script = (struct script){ .inner = yard->store.inner,
-                               .late = BUFFER_INIT(BODY_BYTES_MAX),
-                               .yard = yard };
-    script->base = *yard->store.inner;
-    script->base.ops = &script_ops;
-    memcpy(script->fates, fates, count * sizeof *fates);
+    struct rule rule = { .name = "puts", .on = ON_PUT, .before = deliver, .argument = script };
+    memcpy(rule.fates, fates, count * sizeof *fates);
+    yard_script(script, yard->store.inner);
+    script_add(script, rule);
     yard->index->store = &script->base;
 }
 
-#define SCRIPT(script, yard, ...)                                      \
-    script_begin((script), (yard), (const enum fate[]){ __VA_ARGS__ }, \
-                 sizeof((const enum fate[]){ __VA_ARGS__ }) / sizeof(enum fate))
-
-static void script_end(struct script *script)
+static void script_end(struct script *script, struct yard *yard)
 {
-    buffer_release(&script->late);
-    script->yard->index->store = &script->yard->store.base;
+    store_close(&script->base);
+    yard->index->store = &yard->store.base;
 }
 
 /* ---- Folding and looking ------------------------------------------------------------- */
@@ -348,48 +266,46 @@ static void a_lower_token_is_fenced(void **state)
 }
 
 /* Another compiler, with the same token, who has not heard of us. */
-static void another_writes(struct script *script)
+static void another_writes(void *argument)
 {
-    struct yard *yard = script->yard;
+    struct yard *yard = argument;
     struct fold_report report;
     struct store *kept = yard->index->store;
-    script->before = script->behind = NULL;
-    yard->index->store = script->inner;
+    yard->index->store = yard->store.inner;
     assert_status(HF_OK, fold(yard, 9, &report, OTHER), &yard->error);
     yard->index->store = kept;
 }
 
-static void it_goes_away(struct script *script)
+static void it_goes_away(void *argument)
 {
+    struct yard *yard = argument;
     struct delete_call call = { .key = VIEW("indexes/domains/" NAME) };
-    script->before = NULL;
-    assert_status(HF_OK, store_delete(script->inner, &call), &call.error);
+    assert_status(HF_OK, store_delete(yard->store.inner, &call), &call.error);
+}
+
+static void assert_conflict(struct yard *yard, void (*before)(void *yard), const char *expected)
+{
+    struct script script;
+    struct fold_report report;
+    script_begin(&script, yard, &PASS, 1);
+    script_rule(&script, .on = ON_PUT, .times = 1, .before = before, .argument = yard);
+    assert_int_equal(fold(yard, 9, &report, NEW), HF_CONFLICT);
+    assert_shown(yard, expected);
+    script_end(&script, yard);
 }
 
 static void a_lost_swap_is_a_conflict(void **state)
 {
-    struct yard *yard = *state;
-    struct script script;
-    struct fold_report report;
-    for (int exists = 0; exists < 2; exists++) {
-        SCRIPT(&script, yard, PASS);
-        script.before = another_writes;
-        assert_int_equal(fold(yard, 9, &report, NEW), HF_CONFLICT);
-        assert_shown(yard, OTHER "\n");
-        script_end(&script);
-    }
-    SCRIPT(&script, yard, PASS);
-    script.before = it_goes_away;
-    assert_int_equal(fold(yard, 9, &report, NEW), HF_CONFLICT);
-    assert_shown(yard, "");
-    script_end(&script);
+    assert_conflict(*state, another_writes, OTHER "\n"); /* it makes it, */
+    assert_conflict(*state, another_writes, OTHER "\n"); /* and replaces it */
+    assert_conflict(*state, it_goes_away, "");
 }
 
 /* ---- Without an answer --------------------------------------------------------------- */
 
 struct outcome {
-    enum fate fates[FATES_MAX];
-    void (*behind)(struct script *script);
+    struct fate fates[FATES_MAX];
+    void (*after)(void *yard); /* the first put */
     enum hf_status status;
     size_t puts;
     const char *shown;
@@ -404,7 +320,7 @@ static void run_outcome(struct yard *yard, const struct outcome *outcome)
     assert_status(HF_OK, fold(yard, 1, &report, OLD), &yard->error);
     report.records = 99;
     script_begin(&script, yard, outcome->fates, FATES_MAX);
-    script.behind = outcome->behind;
+    script_rule(&script, .on = ON_PUT, .times = 1, .after = outcome->after, .argument = yard);
     enum hf_status status = fold(yard, 9, &report, NEW);
     if (status != outcome->status)
         fail_msg("%s: %s", hf_status_name(status), yard->error.why);
@@ -412,20 +328,20 @@ static void run_outcome(struct yard *yard, const struct outcome *outcome)
         assert_report(&report, 1, 0, 1, 0, 1);
     else
         assert_int_equal(report.records, 99);
-    assert_int_equal(script.puts, outcome->puts);
+    assert_int_equal(script_met(&script, "puts"), outcome->puts);
     assert_shown(yard, outcome->shown);
-    script_end(&script);
+    script_end(&script, yard);
 }
 
 static void a_put_without_answer_is_settled(void **state)
 {
-    static const struct outcome rows[] = {
+    const struct outcome rows[] = {
         { { LOSE }, NULL, HF_OK, 2, NEW "\n" },
         { { LOSE_REPLY }, NULL, HF_OK, 1, NEW "\n" },
         { { LATE }, NULL, HF_OK, 2, NEW "\n" },
         { { TWICE }, NULL, HF_OK, 1, NEW "\n" },
         { { LOSE, LOSE, LOSE, PASS }, NULL, HF_OK, 4, NEW "\n" },
-        { { LOSE, REFUSE, PASS }, NULL, HF_OK, 3, NEW "\n" },
+        { { LOSE, REFUSE(HF_UNAVAILABLE), PASS }, NULL, HF_OK, 3, NEW "\n" },
         { { LOSE, LOSE_REPLY }, NULL, HF_OK, 2, NEW "\n" },
     };
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -434,9 +350,13 @@ static void a_put_without_answer_is_settled(void **state)
 
 static void what_cannot_be_settled_is_unsure(void **state)
 {
-    static const struct outcome rows[] = {
+    const struct outcome rows[] = {
         { { LOSE, LOSE, LOSE, LOSE }, NULL, HF_UNSURE, 4, OLD "\n" },
-        { { LOSE, REFUSE, REFUSE, REFUSE }, NULL, HF_UNSURE, 4, OLD "\n" },
+        { { LOSE, REFUSE(HF_UNAVAILABLE), REFUSE(HF_UNAVAILABLE), REFUSE(HF_UNAVAILABLE) },
+          NULL,
+          HF_UNSURE,
+          4,
+          OLD "\n" },
         /* It was done, and another who read it wrote since; or it was not. Nobody can tell. */
         { { LOSE_REPLY }, another_writes, HF_UNSURE, 1, NEW "\n" },
         { { LOSE }, another_writes, HF_UNSURE, 1, OTHER "\n" },
@@ -447,7 +367,9 @@ static void what_cannot_be_settled_is_unsure(void **state)
 
 static void what_was_refused_is_not_done(void **state)
 {
-    static const struct outcome row = { { REFUSE }, NULL, HF_UNAVAILABLE, 1, OLD "\n" };
+    const struct outcome row = {
+        { REFUSE(HF_UNAVAILABLE) }, NULL, HF_UNAVAILABLE, 1, OLD "\n"
+    };
     run_outcome(*state, &row);
 }
 

@@ -217,8 +217,8 @@ static void vanishes(void **state)
     yard_write(&yard, "inbox/a3/example.com.usv", VIEW(EXAMPLE));
     yard_write(&yard, FIRST_ENTRY, VIEW("example.com" US US "2026-02-06T09:00:00Z\n"));
     yard_put(&yard, EXAMPLE);
-    yard.store.before_get = fold_by_others;
-    yard.store.argument = &yard;
+    script_rule(&yard.store, .on = ON_GET, .times = 1, .before = fold_by_others,
+                .argument = &yard);
     struct yard_load loaded = yard_load(&yard, "example.com");
     assert_int_equal(loaded.load.count, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -383,8 +383,8 @@ static void grows(void **state)
         memcpy(text + sizes[i] - strlen(US MORNING), US MORNING, strlen(US MORNING));
         yard_write(&yard, "inbox/a3/example.com.usv", VIEW(EXAMPLE));
         grown = (struct view){ text, sizes[i] };
-        yard.store.before_get = grow;
-        yard.store.argument = &yard;
+        script_rule(&yard.store, .name = "grow", .on = ON_GET, .times = 1, .before = grow,
+                    .argument = &yard);
         struct yard_load loaded = yard_load(&yard, "example.com");
         bool fits = sizes[i] <= INDEX_RECORD_BYTES_MAX;
         assert_int_equal(loaded.load.bodies[0].state, fits ? ENTRY_READ : ENTRY_BAD);
@@ -418,14 +418,15 @@ static void store_fails(void **state)
     struct yard yard;
     yard_open(&yard);
     yard_put(&yard, EXAMPLE);
-    yard.store.fail_batch = 1;
+    script_rule(&yard.store, .on = ON_GET, .times = 1, .fate = REFUSE(HF_UNAVAILABLE));
     struct yard_load loaded = yard_load(&yard, "example.com");
     assert_int_equal(loaded.load.bodies[0].state, ENTRY_FAILED);
     assert_int_equal(loaded.load.bodies[0].why.status, HF_UNAVAILABLE);
     yard_load_release(&loaded);
 
     yard_write(&yard, "inbox/a3/example.com.usv", VIEW("rubbish"));
-    yard.store.fail_batch = 2; /* the schema cannot be read again */
+    script_rule(&yard.store, .name = "schema", .on = ON_GET, .part = "/index.json", .times = 1,
+                .fate = REFUSE(HF_UNAVAILABLE)); /* it cannot be read again */
     loaded = yard_load(&yard, "example.com");
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(loaded.load.bodies[i].state,

@@ -17,105 +17,6 @@ bool yard_kind_set(int argc, char **argv)
     return false;
 }
 
-/* ---- The store in between ------------------------------------------------------------ */
-
-static struct yard_store *yard_of(struct store *store)
-{
-    return (struct yard_store *)(void *)store;
-}
-
-static void yard_get(struct store *store, struct get_call *calls, size_t count)
-{
-    struct yard_store *yard = yard_of(store);
-    void (*before)(void *) = yard->before_get;
-    yard->before_get = NULL;
-    if (before)
-        before(yard->argument);
-    if (yard->fail_batch > 0 && --yard->fail_batch == 0)
-        for (size_t i = 0; i < count; i++)
-            error_set(&calls[i].error, HF_UNAVAILABLE, "refused");
-    else
-        store_get_many(yard->inner, calls, count);
-}
-
-static void yard_do_put(struct yard_store *yard, struct put_call *call)
-{
-    if (yard->conflict > 0) {
-        yard->conflict--;
-        error_set(&call->error, HF_CONFLICT, "another one is under way");
-    } else if (yard->lose > 0) {
-        yard->lose--;
-        error_set(&call->error, HF_UNSURE, "lost");
-    } else if (yard->lose_reply > 0) {
-        yard->lose_reply--;
-        store_put(yard->inner, call);
-        error_set(&call->error, HF_UNSURE, "its reply was lost");
-    } else if (yard->refuse > 0) {
-        yard->refuse--;
-        error_set(&call->error, HF_UNAVAILABLE, "refused");
-    } else {
-        store_put(yard->inner, call);
-    }
-}
-
-static void yard_do_puts(struct store *store, struct put_call *calls, size_t count)
-{
-    struct yard_store *yard = yard_of(store);
-    void (*before)(void *) = yard->before_put;
-    yard->before_put = NULL;
-    if (before)
-        before(yard->argument);
-    if (yard->conflict + yard->lose + yard->lose_reply + yard->refuse == 0) {
-        store_put_many(yard->inner, calls, count);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        yard_do_put(yard, &calls[i]);
-}
-
-static void yard_remove(struct store *store, struct delete_call *calls, size_t count)
-{
-    struct yard_store *yard = yard_of(store);
-    for (; yard->lose_deletes > 0 && count > 0; yard->lose_deletes--, calls++, count--)
-        error_set(&calls->error, HF_UNSURE, "lost");
-    if (count > 0)
-        store_delete_many(yard->inner, calls, count);
-}
-
-static void yard_list_page(struct store *store, struct list_call *call)
-{
-    struct store *inner = yard_of(store)->inner;
-    inner->ops->list(inner, call); /* the call has its arena already */
-}
-
-static void yard_get_file(struct store *store, struct get_call *call, int fd,
-                          const struct progress *progress)
-{
-    store_get_file(yard_of(store)->inner, call, fd, progress);
-}
-
-static void yard_put_file(struct store *store, struct put_call *call, int fd,
-                          const struct progress *progress)
-{
-    store_put_file(yard_of(store)->inner, call, fd, progress);
-}
-
-static void yard_store_close(struct store *store)
-{
-    (void)store;
-}
-
-static const struct store_ops yard_ops = {
-    .name = "yard",
-    .get = yard_get,
-    .put = yard_do_puts,
-    .remove = yard_remove,
-    .list = yard_list_page,
-    .get_file = yard_get_file,
-    .put_file = yard_put_file,
-    .close = yard_store_close,
-};
-
 /* ---- The yard ------------------------------------------------------------------------ */
 
 struct schema yard_schema(const char *fields)
@@ -143,10 +44,19 @@ enum index_made yard_create(struct yard *yard, const char *fields)
     return made;
 }
 
+void yard_script(struct script *script, struct store *inner)
+{
+    script_init(script, inner);
+    script->ops.change = NULL;
+    script->ops.listens = NULL;
+    script->ops.listen = NULL;
+    script->ops.ring = NULL;
+}
+
 void yard_open(struct yard *yard)
 {
     char url[512];
-    struct store *raw;
+    struct store *raw, *inner;
     *yard = (struct yard){ .dir = test_dir_make() };
     if (strcmp(kind, "mem") == 0)
         snprintf(url, sizeof url, "mem:");
@@ -155,12 +65,10 @@ void yard_open(struct yard *yard)
     assert_status(HF_OK, store_open(env_real(), view_of(url), &raw, &yard->error),
                   &yard->error);
     meter_init(&yard->meter, env_real());
-    assert_status(HF_OK,
-                  store_observe(raw, meter_observer(&yard->meter), &yard->store.inner,
-                                &yard->error),
+    assert_status(HF_OK, store_observe(raw, meter_observer(&yard->meter), &inner, &yard->error),
                   &yard->error);
-    yard->store.base = *yard->store.inner;
-    yard->store.base.ops = &yard_ops;
+    yard_script(&yard->store, inner);
+    yard->store.owns_inner = true;
     assert_int_equal(yard_create(yard, "domain,name,updated_at"), INDEX_CREATED);
     assert_status(
         HF_OK, index_open(&yard->store.base, NULL, VIEW("domains"), &yard->index, &yard->error),
@@ -171,7 +79,7 @@ void yard_open(struct yard *yard)
 void yard_close(struct yard *yard)
 {
     index_close(yard->index);
-    store_close(yard->store.inner);
+    store_close(&yard->store.base);
     meter_release(&yard->meter);
     test_dir_remove(yard->dir);
 }

@@ -1,35 +1,18 @@
-/* index_kit.h: a bucket with the index `domains` in it, and a store in between that loses answers
- * and lets others write at the very moment that hurts most. */
+/* index_kit.h: a bucket with the index `domains` in it, and a scripted store in between. */
 #ifndef TESTS_INDEX_KIT_H
 #define TESTS_INDEX_KIT_H
 
 #include "index/inbox.h"
-#include "store/observe.h"
+#include "scripted_store.h"
 #include "test.h"
 
 /* Between fields. */
 #define US "\x1f"
 
-/* Forwards all calls. */
-struct yard_store {
-    struct store base;
-    struct store *inner;
-    unsigned conflict;   /* so many puts from now on are CONFLICT, whatever is there; */
-    unsigned lose;       /* then so many are without an answer, and never happen; */
-    unsigned lose_reply; /* then so many are without an answer, and were done; */
-    unsigned refuse;     /* then so many are UNAVAILABLE; each of these counts down */
-    unsigned lose_deletes;
-    unsigned fail_batch; /* the so-manieth batch of gets from now on is UNAVAILABLE; 0: none */
-    /* Called once, before the next batch of gets, or of puts; may be NULL. */
-    void (*before_get)(void *argument);
-    void (*before_put)(void *argument);
-    void *argument;
-};
-
 struct yard {
     char *dir;
-    struct meter meter; /* of what reaches the store */
-    struct yard_store store;
+    struct meter meter;  /* of what reaches the store */
+    struct script store; /* in front of it */
     struct index *index;
     struct hf_error error;
 };
@@ -37,10 +20,18 @@ struct yard {
 /* "mem" or "sqlite", as the program's first argument says; false for anything else. */
 bool yard_kind_set(int argc, char **argv);
 
+/* A scripted store as network stores are: objects are changed by a get and a put, and nothing tells
+ * of writes. */
+void yard_script(struct script *script, struct store *inner);
+
 /* The index has the fields domain (its key), name, updated_at (its time); two digits; takes entries
  * of other programs. */
 void yard_open(struct yard *yard);
 void yard_close(struct yard *yard);
+
+/* The next puts meet these fates, one by one. */
+#define yard_puts_meet(yard, ...) \
+    script_rule(&(yard)->store, .name = "puts", .on = ON_PUT, .fates = { __VA_ARGS__ })
 
 /* A schema of these fields, as above but for them: "domain,name,updated_at". */
 struct schema yard_schema(const char *fields);

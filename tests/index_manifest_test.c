@@ -149,8 +149,8 @@ static void two_write(void **state)
     struct manifest noted = { 0 }, found = { 0 };
     yard_open(&yard);
     note(&noted, 1, 2, 3);
-    yard.store.before_put = write_between;
-    yard.store.argument = &yard;
+    script_rule(&yard.store, .on = ON_PUT, .times = 1, .before = write_between,
+                .argument = &yard);
     write_rows(&yard, &noted);
     assert_status(HF_OK, manifest_read(yard.index, &found, &yard.error), &yard.error);
     assert_int_equal(found.count, 2);
@@ -166,13 +166,12 @@ static void answers_are_lost(void **state)
     struct manifest noted = { 0 };
     yard_open(&yard);
     note(&noted, 1, 2, 3);
-    yard.store.lose = 1;
-    yard.store.lose_reply = 1;
+    yard_puts_meet(&yard, LOSE, LOSE_REPLY);
     write_rows(&yard, &noted);
     note(&noted, 1, 2, 4);
-    yard.store.lose = 3;
+    script_rule(&yard.store, .name = "lost", .on = ON_PUT, .times = 3, .fate = LOSE);
     assert_status(HF_UNSURE, manifest_write(yard.index, &noted, &yard.error), &yard.error);
-    assert_int_equal(yard.store.lose, 0);
+    assert_int_equal(script_met(&yard.store, "lost"), 3);
     manifest_release(&noted);
     yard_close(&yard);
 }

@@ -41,17 +41,16 @@ static void made_without_answers(void **state)
     struct schema schema = yard_schema("domain,updated_at");
     enum index_made how;
     yard_open(&yard);
-    yard.store.lose_reply = 1;
+    yard_puts_meet(&yard, LOSE_REPLY);
     assert_status(HF_OK, index_create(&yard.store.base, VIEW("b"), &schema, &how, &yard.error),
                   &yard.error);
     assert_int_equal(how, INDEX_CREATED);
     schema = yard_schema("domain,updated_at,more");
-    yard.store.lose = 2;
-    yard.store.lose_reply = 1;
+    yard_puts_meet(&yard, LOSE, LOSE, LOSE_REPLY);
     assert_status(HF_OK, index_create(&yard.store.base, VIEW("b"), &schema, &how, &yard.error),
                   &yard.error);
     assert_int_equal(how, INDEX_EXTENDED);
-    yard.store.lose = 100;
+    script_rule(&yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
     assert_status(HF_UNSURE,
                   index_create(&yard.store.base, VIEW("c"), &schema, &how, &yard.error),
                   &yard.error);
@@ -193,14 +192,15 @@ static void put_after_extension(void **state)
 static void put_again(void **state)
 {
     (void)state;
-    const struct {
-        unsigned lose, lose_reply;
-    } rows[] = { { 1, 0 }, { 2, 0 }, { 0, 1 }, { 0, 2 }, { 1, 1 } };
+    const struct fate rows[][2] = { { LOSE, PASS },
+                                    { LOSE, LOSE },
+                                    { LOSE_REPLY, PASS },
+                                    { LOSE_REPLY, LOSE_REPLY },
+                                    { LOSE, LOSE_REPLY } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct yard yard;
         yard_open(&yard);
-        yard.store.lose = rows[i].lose;
-        yard.store.lose_reply = rows[i].lose_reply;
+        yard_puts_meet(&yard, rows[i][0], rows[i][1]);
         yard_put(&yard, EXAMPLE);
         assert_int_equal(yard_count(&yard, "inbox/"), 1);
         yard_close(&yard);
@@ -215,15 +215,17 @@ static void put_refused(void **state)
     struct view records[] = { VIEW(EXAMPLE), VIEW("a" US US MORNING) };
     size_t bad;
     yard_open(&yard);
-    yard.store.conflict = 1;
+    yard_puts_meet(&yard, REFUSE(HF_CONFLICT));
     assert_status(HF_OK, index_put(yard.index, records, 2, &bad, &yard.error), &yard.error);
     assert_int_equal(yard_count(&yard, "inbox/"), 2);
-    yard.store.conflict = 6; /* all tries of both */
+    script_rule(&yard.store, .name = "puts", .on = ON_PUT, .times = 6, /* all tries of both */
+                .fate = REFUSE(HF_CONFLICT));
     assert_status(HF_UNAVAILABLE, index_put(yard.index, records, 2, &bad, &yard.error),
                   &yard.error);
     assert_int_equal(yard_count(&yard, "inbox/"), 2);
-    yard.store.lose_reply = 1;
-    yard.store.fail_batch = 1; /* nobody says whether it is there: it is sent again */
+    yard_puts_meet(&yard, LOSE_REPLY);
+    /* Nobody says whether it is there: it is sent again. */
+    script_rule(&yard.store, .on = ON_GET, .times = 1, .fate = REFUSE(HF_UNAVAILABLE));
     assert_status(HF_OK, index_put(yard.index, records, 1, &bad, &yard.error), &yard.error);
     assert_int_equal(yard_count(&yard, "inbox/"), 3);
     yard_close(&yard);
@@ -236,18 +238,17 @@ static void put_unsure(void **state)
     struct view records[] = { VIEW(EXAMPLE), VIEW("a" US US MORNING) };
     size_t bad;
     yard_open(&yard);
-    yard.store.lose_reply = 3;
+    yard_puts_meet(&yard, LOSE_REPLY, LOSE_REPLY, LOSE_REPLY);
     assert_status(HF_UNSURE, index_put(yard.index, records, 1, &bad, &yard.error), &yard.error);
     assert_int_equal(yard_count(&yard, "inbox/"), 1);
-    yard.store.lose = 3;
+    yard_puts_meet(&yard, LOSE, LOSE, LOSE);
     assert_status(HF_UNSURE, index_put(yard.index, records, 1, &bad, &yard.error), &yard.error);
-    yard.store.lose = 1; /* and then it is refused: the first may still arrive */
-    yard.store.refuse = 1;
+    yard_puts_meet(&yard, LOSE, REFUSE(HF_UNAVAILABLE)); /* the first may still arrive */
     assert_status(HF_UNSURE, index_put(yard.index, records, 1, &bad, &yard.error), &yard.error);
-    yard.store.refuse = 1; /* one of two */
+    yard_puts_meet(&yard, REFUSE(HF_UNAVAILABLE)); /* one of two */
     assert_status(HF_UNSURE, index_put(yard.index, records, 2, &bad, &yard.error), &yard.error);
     assert_non_null(strstr(yard.error.why, "1 of 2"));
-    yard.store.refuse = 2;
+    yard_puts_meet(&yard, REFUSE(HF_UNAVAILABLE), REFUSE(HF_UNAVAILABLE));
     assert_status(HF_UNAVAILABLE, index_put(yard.index, records, 2, &bad, &yard.error),
                   &yard.error);
     yard_close(&yard);

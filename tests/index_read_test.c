@@ -13,33 +13,18 @@
 struct scene {
     struct yard yard;
     struct crew crew;
-    struct gate gate;
+    struct script gate;
     struct index *index;
     struct hf_error error;
-    /* For what happens at the gate. */
-    enum call_kind kind;
-    const char *part; /* of the key of calls that count */
-    unsigned at;      /* it happens before the call of this number, from 1; 0: not any more */
-    void (*act)(struct scene *scene);
 };
 
-static void happen(void *argument, enum call_kind kind, struct view key)
-{
-    struct scene *scene = argument;
-    if (kind != scene->kind || scene->at == 0 ||
-        !memmem(key.data, key.size, scene->part, strlen(scene->part)))
-        return;
-    if (--scene->at == 0)
-        scene->act(scene);
-}
-
+/* Lets others act before the call of this number, from 1, of those of this kind whose key has this
+ * part. */
 static void happens(struct scene *scene, enum call_kind kind, const char *part, unsigned at,
-                    void (*act)(struct scene *scene))
+                    void (*act)(void *scene))
 {
-    scene->kind = kind;
-    scene->part = part;
-    scene->at = at;
-    scene->act = act;
+    script_rule(&scene->gate, .name = "happens", .on = ON_KIND(kind) | ON_FIRST, .part = part,
+                .skip = at - 1, .times = 1, .before = act, .argument = scene);
 }
 
 static int set_up(void **state)
@@ -48,13 +33,11 @@ static int set_up(void **state)
     assert_non_null(scene);
     yard_open(&scene->yard);
     crew_open(&scene->crew, scene->yard.store.inner);
-    gate_init(&scene->gate, scene->yard.store.inner);
+    yard_script(&scene->gate, scene->yard.store.inner);
     assert_status(HF_OK,
                   index_open(&scene->gate.base, NULL, VIEW("domains"), &scene->index,
                              &scene->error),
                   &scene->error);
-    scene->gate.before = happen;
-    scene->gate.argument = scene;
     *state = scene;
     return 0;
 }
@@ -64,6 +47,7 @@ static int tear_down(void **state)
     struct scene *scene = *state;
     index_close(scene->index);
     crew_close(&scene->crew);
+    store_close(&scene->gate.base);
     yard_close(&scene->yard);
     free(scene);
     return 0;
@@ -74,8 +58,9 @@ static int tear_down(void **state)
         (sentence), (function), set_up, tear_down, NULL \
     }
 
-static void compile(struct scene *scene)
+static void compile(void *argument)
 {
+    struct scene *scene = argument;
     crew_compile(&scene->crew);
 }
 
@@ -224,7 +209,7 @@ static void what_vanishes_is_found(void **state)
     yard_put(&scene->yard, OLD);
     happens(scene, CALL_GET, "example.com", 1, compile);
     assert_gets(scene, "example.com", OLD);
-    assert_int_equal(scene->at, 0);
+    assert_int_equal(script_met(&scene->gate, "happens"), 1);
     assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
 }
 
@@ -421,22 +406,24 @@ static void what_was_before_is_loaded_together(void **state)
     happens(scene, CALL_GET, "inbox/7f/", 1, compile);
     meter_reset(&scene->yard.meter);
     assert_status(HF_OK, walk(scene, &all, &seen, &totals), &scene->error);
-    assert_int_equal(scene->at, 0);
+    assert_int_equal(script_met(&scene->gate, "happens"), 1);
     assert_int_equal(seen.count, keys);
     assert_in_range(yard_batches(&scene->yard, CALL_GET), 2, 20);
     buffer_release(&seen.text);
 }
 
 /* Another program's entry is folded, and then written anew with what is older, or is nothing. */
-static void fold_and_write_older(struct scene *scene)
+static void fold_and_write_older(void *argument)
 {
+    struct scene *scene = argument;
     compile(scene);
     yard_write(&scene->yard, "inbox/a3/example.com.usv",
                VIEW("example.com" US "late" US "2020-01-01T00:00:00Z\n"));
 }
 
-static void fold_and_write_garbage(struct scene *scene)
+static void fold_and_write_garbage(void *argument)
 {
+    struct scene *scene = argument;
     compile(scene);
     yard_write(&scene->yard, "inbox/a3/example.com.usv", VIEW("garbage"));
 }
@@ -446,13 +433,13 @@ static void what_is_written_anew_hides_nothing(void **state)
     struct scene *scene = *state;
     const struct condition_on_field is_new = { .field = 1, .value = VIEW("new") };
     const struct index_query query = { .where = &is_new, .where_count = 1 };
-    void (*const acts[])(struct scene *) = { fold_and_write_older, fold_and_write_garbage };
+    void (*const acts[])(void *) = { fold_and_write_older, fold_and_write_garbage };
     for (size_t i = 0; i < 2; i++) {
         yard_write(&scene->yard, "inbox/a3/example.com.usv",
                    VIEW("example.com" US "new" US "2026-02-06T10:00:00Z\n"));
         happens(scene, CALL_GET, "inbox/a3/", 1, acts[i]);
         assert_shows(scene, &query, "example.com ");
-        assert_int_equal(scene->at, 0);
+        assert_int_equal(script_met(&scene->gate, "happens"), 1);
     }
 }
 
@@ -473,7 +460,7 @@ static void entries_vanish_between_batches(void **state)
         crew_fill(&scene->crew, "7f", "k", 0, MANY, value);
         happens(scene, CALL_GET, "inbox/7f/", at, compile);
         assert_status(HF_OK, walk(scene, &all, &seen, &totals), &scene->error);
-        assert_int_equal(scene->at, 0);
+        assert_int_equal(script_met(&scene->gate, "happens"), 1);
         assert_int_equal(seen.count, MANY);
         /* "a" < "new1" < "new3" < "old2", of one time. */
         assert_int_equal(seen.with_new, at == 1 ? MANY : 0);
@@ -482,8 +469,9 @@ static void entries_vanish_between_batches(void **state)
     }
 }
 
-static void add_and_compile(struct scene *scene)
+static void add_and_compile(void *argument)
 {
+    struct scene *scene = argument;
     static size_t first = 1000000;
     crew_fill(&scene->crew, "7f", "z", first, 3, "late");
     first += 3;
@@ -507,7 +495,7 @@ static void shards_are_replaced_between_reads(void **state)
         struct walk_totals totals;
         happens(scene, CALL_GET, "shards/7f.usv", at, add_and_compile);
         assert_status(HF_OK, walk(scene, &all, &seen, &totals), &scene->error);
-        assert_int_equal(scene->at, 0);
+        assert_int_equal(script_met(&scene->gate, "happens"), 1);
         assert_int_equal(seen.out_of_order, 0);
         /* Those that came meanwhile sort behind all others. */
         keys += 3;
@@ -515,12 +503,6 @@ static void shards_are_replaced_between_reads(void **state)
         buffer_release(&seen.text);
     }
     free(value);
-}
-
-static void replace_again(struct scene *scene)
-{
-    add_and_compile(scene);
-    scene->at = 1;
 }
 
 static void a_shard_that_is_always_replaced_is_given_up(void **state)
@@ -536,10 +518,11 @@ static void a_shard_that_is_always_replaced_is_given_up(void **state)
     crew_fill(&scene->crew, "7f", "k", 0, 100, value);
     crew_fill(&scene->crew, "7f", "zz", 0, 10, value);
     compile(scene);
-    happens(scene, CALL_GET, "shards/7f.usv", 1, replace_again);
+    script_rule(&scene->gate, .name = "replace", .on = ON_GET | ON_FIRST,
+                .part = "shards/7f.usv", .before = add_and_compile, .argument = scene);
     assert_status(HF_CONFLICT, walk(scene, &last, &seen, &totals), &scene->error);
     assert_int_equal(seen.troubles, 1);
-    scene->at = 0;
+    script_drop(&scene->gate, "replace");
     buffer_release(&seen.text);
     free(value);
 }

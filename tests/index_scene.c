@@ -4,25 +4,18 @@
 
 #include <stdlib.h>
 
-static void happen(void *argument, enum call_kind kind, struct view key)
+static struct fate note_listing(void *argument, struct script_call *call)
 {
     struct scene *scene = argument;
-    if (kind == CALL_LIST)
-        buffer_print(&scene->listed, "%.*s ", VIEW_ARGS(key));
-    if (!scene->act || kind != scene->kind ||
-        !memmem(key.data, key.size, scene->part, strlen(scene->part)))
-        return;
-    void (*act)(struct scene *) = scene->act;
-    scene->act = NULL;
-    act(scene);
+    buffer_print(&scene->listed, "%.*s ", VIEW_ARGS(call->key));
+    return PASS;
 }
 
 void scene_happens(struct scene *scene, enum call_kind kind, const char *part,
-                   void (*act)(struct scene *scene))
+                   void (*act)(void *scene))
 {
-    scene->kind = kind;
-    scene->part = part;
-    scene->act = act;
+    script_rule(&scene->gate, .name = "happens", .on = ON_KIND(kind) | ON_FIRST, .part = part,
+                .times = 1, .before = act, .argument = scene);
 }
 
 int scene_set_up(void **state)
@@ -30,12 +23,11 @@ int scene_set_up(void **state)
     struct scene *scene = calloc(1, sizeof *scene);
     assert_non_null(scene);
     yard_open(&scene->yard);
-    gate_init(&scene->gate, &scene->yard.store.base);
+    yard_script(&scene->gate, &scene->yard.store.base);
     crew_open(&scene->crew, &scene->gate.base);
     crew_open(&scene->other, scene->yard.store.inner);
     scene->listed = BUFFER_INIT(MIB);
-    scene->gate.before = happen;
-    scene->gate.argument = scene;
+    script_rule(&scene->gate, .on = ON_LIST, .decide = note_listing, .argument = scene);
     *state = scene;
     return 0;
 }
@@ -46,6 +38,7 @@ int scene_tear_down(void **state)
     crew_close(&scene->crew);
     crew_close(&scene->other);
     buffer_release(&scene->listed);
+    store_close(&scene->gate.base);
     yard_close(&scene->yard);
     free(scene);
     return 0;

@@ -9,13 +9,9 @@
 
 struct scene {
     struct yard yard;
-    struct gate gate;
+    struct script gate;
     struct crew crew, other;
     struct hf_error error;
-    /* What happens at the gate before a call of this kind whose key has this part, once. */
-    enum call_kind kind;
-    const char *part;
-    void (*act)(struct scene *scene);
     /* What was listed through the gate. */
     struct buffer listed;
     size_t told, ended[COMPILE_STOPPED + 1];
@@ -24,7 +20,7 @@ struct scene {
 
 /* Lets others act, once, before a call of this kind whose key has this part. */
 void scene_happens(struct scene *scene, enum call_kind kind, const char *part,
-                   void (*act)(struct scene *scene));
+                   void (*act)(void *scene));
 
 int scene_set_up(void **state);
 int scene_tear_down(void **state);

@@ -467,12 +467,6 @@ static void a_shard_that_is_replaced_is_a_conflict(void **state)
     yard_close(&yard);
 }
 
-static void replace_at_second_get(void *argument)
-{
-    struct yard *yard = argument;
-    yard->store.before_get = replace;
-}
-
 static void a_line_is_of_one_version(void **state)
 {
     (void)state;
@@ -481,8 +475,8 @@ static void a_line_is_of_one_version(void **state)
     struct record record;
     yard_open(&yard);
     fill(&yard, 100, 100);
-    yard.store.before_get = replace_at_second_get;
-    yard.store.argument = &yard;
+    script_rule(&yard.store, .on = ON_GET, .skip = 1, .times = 1, .before = replace,
+                .argument = &yard);
     assert_status(HF_OK, open_shard(&yard, &cursor, SHARD_PROLOGUE), &yard.error);
     assert_int_equal(yard_calls(&yard, CALL_GET), 4);
     assert_status(HF_OK, shard_cursor_next(&cursor, &record, &yard.error), &yard.error);

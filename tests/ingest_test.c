@@ -1,11 +1,11 @@
 /* ingest_test.c: files become chunks, each once: whatever is wrong with a file, whoever splits,
  * condemns or merges meanwhile, and whichever answers of the store are lost. */
+#include "scripted_store.h"
 #include "shelf_kit.h"
 
 #include "alloc.h"
 #include "base/hash.h"
 #include "compact/ingest.h"
-#include "deaf_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,9 +45,18 @@ static bool go_on(void *argument, size_t files_done, uint64_t bytes_done)
     return !stage->stop;
 }
 
+static struct compact_settings usv_by_time(void)
+{
+    struct compact_settings settings = some_settings();
+    settings.time = VIEW("2");
+    return settings;
+}
+
+/* `plan` and `settings` may be NULL: nothing goes wrong, and as above. */
 static void stage_open(struct stage *stage, void **state, const struct fault_plan *plan,
                        const struct compact_settings *settings)
 {
+    struct compact_settings usual = usv_by_time();
     *stage = (struct stage){ .count = 0 };
     ground_open(&stage->ground, *state, plan, 2);
     stage->bed = &stage->ground.beds[0];
@@ -55,20 +64,14 @@ static void stage_open(struct stage *stage, void **state, const struct fault_pla
     stage->options = (struct ingest_options){
         .writer = VIEW("w1"), .patience = SPAN_S(2), .go_on = go_on, .argument = stage
     };
-    assert_status(HF_OK, shelf_create(stage->bed->shelf, settings, &stage->error),
+    assert_status(HF_OK,
+                  shelf_create(stage->bed->shelf, settings ? settings : &usual, &stage->error),
                   &stage->error);
 }
 
 static void stage_close(struct stage *stage)
 {
     ground_close(&stage->ground);
-}
-
-static struct compact_settings usv_by_time(void)
-{
-    struct compact_settings settings = some_settings();
-    settings.time = VIEW("2");
-    return settings;
 }
 
 static struct ingest_file *add_path(struct stage *stage, const char *name)
@@ -181,8 +184,7 @@ static struct copied entry_of(struct stage *stage, const struct ingest_file *fil
 static void files_become_chunks(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     struct view bytes = VIEW("a\x1f"
                              "2025-11-15T10:00:00.0005Z\nbad\nb\x1f"
                              "2025-11-15T10:30:00Z\n");
@@ -236,9 +238,8 @@ static void a_file_of_rows_that_cannot_be_read_is_refused(void **state)
 static void many_files_are_added_in_one_write(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
     struct meter_counts counts[CALL_KIND_COUNT];
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 50);
     meter_reset(&stage.ground.meter);
     assert_status(HF_OK, ingest(&stage), &stage.error);
@@ -254,8 +255,7 @@ static void many_files_are_added_in_one_write(void **state)
 static void a_file_that_cannot_be_taken_is_told_and_the_rest_goes_on(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 1);
     add_path(&stage, "nowhere");
     add_path(&stage, ".");
@@ -331,9 +331,8 @@ static void a_name_tells_how_its_object_is_compressed(void **state)
 static void a_request_that_makes_no_sense_is_refused(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
     char writer[WRITER_BYTES_MAX + 1];
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 2);
     memset(writer, 'w', sizeof writer);
     stage.options.writer = (struct view){ writer, sizeof writer };
@@ -431,8 +430,7 @@ static void split_by_other(struct stage *stage)
 static void a_split_that_came_between_changes_the_names(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     assert_status(HF_OK, add_chunks(stage.other, NULL, 10, 10, NULL), &stage.other->error);
     add_files(&stage, 12);
     stage.hook = split_by_other;
@@ -486,8 +484,7 @@ static void condemn_first(struct stage *stage)
 static void a_name_that_was_condemned_meanwhile_is_replaced(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 4);
     stage.hook = condemn_first;
     stage.hook_at = 4 + 2 * 2;
@@ -532,8 +529,7 @@ static void stop_the_delay(struct stage *stage)
 static void names_that_are_too_old_are_drawn_anew(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 4);
     stage.bed->shelf->env = other_world();
     behind = SPAN_S(13 * 3600); /* more than half of a day */
@@ -555,8 +551,7 @@ static void change_last_file(struct stage *stage)
 static void a_file_that_changes_meanwhile_is_not_taken(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 3);
     stage.hook = change_last_file;
     stage.hook_at = 3 + 1;
@@ -587,8 +582,7 @@ static void stop_it(struct stage *stage)
 static void when_it_is_stopped_what_was_put_is_added(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 6);
     stage.hook = stop_it;
     stage.hook_at = 6 + 2 * 2 + 1;
@@ -611,9 +605,8 @@ static void when_it_is_stopped_what_was_put_is_added(void **state)
 static void what_was_put_without_an_answer_is_found(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
     const struct fault_plan plan = { .seed = 1, .lose_reply = 1000000 };
-    stage_open(&stage, state, &plan, &settings);
+    stage_open(&stage, state, &plan, /* settings */ NULL);
     add_files(&stage, 5);
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, 0);
@@ -627,7 +620,6 @@ static void with_answers_lost_each_file_is_taken_once_or_told(void **state)
     const uint64_t seeds = strcmp(*state, "mem") == 0 ? 12 : 3; /* disks are slow */
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct stage stage;
-        struct compact_settings settings = usv_by_time();
         const struct fault_plan plan = { .seed = seed,
                                          .throttle = 50000,
                                          .refuse = 50000,
@@ -635,7 +627,7 @@ static void with_answers_lost_each_file_is_taken_once_or_told(void **state)
                                          .lose_reply = 150000,
                                          .late = 50000,
                                          .late_max = SPAN_MS(5) };
-        stage_open(&stage, state, &plan, &settings);
+        stage_open(&stage, state, &plan, /* settings */ NULL);
         add_files(&stage, 12);
         if (seed % 3 == 0) {
             stage.hook = split_by_other;
@@ -657,24 +649,42 @@ static void with_answers_lost_each_file_is_taken_once_or_told(void **state)
 
 #define PATIENCE SPAN_MS(150)
 
-/* Ingests two files with a store that is deaf for so long. For PATIENCE: until the add has been
- * given up, and is still to be condemned. */
-static enum hf_status ingest_deaf(struct stage *stage, bool does_it, struct span deaf_for)
+/* From its first put on a store answers no get and no put for a while; that put is done or not. */
+struct silence {
+    bool does_it;
+    struct span lasts;
+    struct mono_time end;
+};
+
+static struct fate be_silent(void *argument, struct script_call *call)
 {
-    struct hf_client *client;
-    struct shelf *shelf;
-    struct deaf deaf;
-    deaf_init(&deaf, stage->ground.store, does_it, deaf_for);
-    assert_status(HF_OK, client_new(&deaf.base, NULL, &client, &stage->error), &stage->error);
-    assert_status(HF_OK, shelf_open(&deaf.base, client, VIEW("default"), &shelf, &stage->error),
-                  &stage->error);
+    struct silence *silence = argument;
+    struct mono_time now = env_now(env_real());
+    if (silence->end.us > 0)
+        return mono_before(now, silence->end) ? LOSE : PASS;
+    if (!call->put)
+        return PASS;
+    silence->end = mono_add(now, silence->lasts);
+    return silence->does_it ? LOSE_REPLY : LOSE;
+}
+
+/* Ingests two files with such a store. For PATIENCE: until the add has been given up, and is still
+ * to be condemned. */
+static enum hf_status ingest_in_silence(struct stage *stage, bool does_it, struct span lasts)
+{
+    struct bed bed;
+    struct script script;
+    struct silence silence = { .does_it = does_it, .lasts = lasts };
+    script_init(&script, stage->ground.store);
+    script.ops.change = NULL;
+    bed_open(&bed, &script.base);
     add_files(stage, 2);
     stage->options.patience = PATIENCE;
-    deaf.armed = true;
+    script_rule(&script, .on = ON_GET | ON_PUT, .decide = be_silent, .argument = &silence);
     enum hf_status status =
-        ingest_files(shelf, stage->files, stage->count, &stage->options, &stage->error);
-    shelf_close(shelf);
-    hf_client_close(client);
+        ingest_files(bed.shelf, stage->files, stage->count, &stage->options, &stage->error);
+    bed_close(&bed);
+    store_close(&script.base);
     return status;
 }
 
@@ -682,10 +692,9 @@ static void an_add_without_an_answer_is_asked_for_by_condemning(void **state)
 {
     for (int does_it = 0; does_it < 2; does_it++) {
         struct stage stage;
-        struct compact_settings settings = usv_by_time();
-        stage_open(&stage, state, NULL, &settings);
-        assert_status(does_it ? HF_OK : HF_UNAVAILABLE, ingest_deaf(&stage, does_it, PATIENCE),
-                      &stage.error);
+        stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
+        assert_status(does_it ? HF_OK : HF_UNAVAILABLE,
+                      ingest_in_silence(&stage, does_it, PATIENCE), &stage.error);
         assert_taken_once(&stage, 0);
         if (!does_it) {
             struct census census;
@@ -702,9 +711,9 @@ static void unsure_is_told_only_when_nothing_answers(void **state)
 {
     for (int does_it = 0; does_it < 2; does_it++) {
         struct stage stage;
-        struct compact_settings settings = usv_by_time();
-        stage_open(&stage, state, NULL, &settings);
-        assert_status(HF_UNSURE, ingest_deaf(&stage, does_it, SPAN_S(3600)), &stage.error);
+        stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
+        assert_status(HF_UNSURE, ingest_in_silence(&stage, does_it, SPAN_S(3600)),
+                      &stage.error);
         assert_int_equal(stage.files[1].error.status, HF_UNSURE);
         stage_close(&stage);
     }
@@ -717,8 +726,7 @@ static void an_allocation_that_fails_is_told_or_made_good(void **state)
     size_t told = 0;
     for (long failures = 0;; failures++) {
         struct stage stage;
-        struct compact_settings settings = usv_by_time();
-        stage_open(&stage, state, NULL, &settings);
+        stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
         add_files(&stage, 2);
         stage.bed->shelf->env = other_world();
         alloc_fail_after(failures);

@@ -60,10 +60,10 @@ static void test_passes_what_is_done(void **state)
     (void)state;
     open_with_group(&bench, 2, &order);
     hand_commits(&bench.hands[1], order);
-    way_counts(&bench.hands[0].peer.way);
+    script_counts(&bench.hands[0].peer.way);
     struct job_report report = run_job(&bench.hands[0], order);
     assert_int_equal(report.end, JOB_PASSED);
-    assert_int_equal(way_counts(&bench.hands[0].peer.way).puts, 0);
+    assert_int_equal(script_counts(&bench.hands[0].peer.way).puts, 0);
     SOUND(&bench);
     order_free(order);
     bench_close(&bench);

@@ -325,9 +325,9 @@ static void a_change_is_one_put(void **state)
     struct state_version version;
     struct hf_lock *lock = lock_held(&pair->one, "k", 60000);
     struct change change = publication(lock, &version, ETAG_A);
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     IS(HF_OK, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
-    struct counts counts = way_counts(&pair->one.way);
+    struct counts counts = script_counts(&pair->one.way);
     ASSERT(counts.puts == 1 && counts.gets + counts.looks + counts.others == 0);
     ASSERT(world_times(&pair->world, "default/meta/k.json", ETAG_A) == 1);
     change_release(&change);

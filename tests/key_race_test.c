@@ -12,46 +12,12 @@ static struct hf_error error;
 
 /* ---- A moment in the way of a peer --------------------------------------------------- */
 
-/* At the next put to a key with `part` in it, `act` is done once, before it arrives or after. */
-static struct {
-    const char *part; /* NULL: nothing more is to be done */
-    bool before, lose_reply;
-    void (*act)(void *argument);
-    void *argument;
-} moment;
-
-static const struct store_ops *plain;
-static struct store_ops with_moment;
-
-static void act(void)
+/* Does `act` once, before the peer's next put to a key with `part` in it arrives. */
+static void act_before(struct peer *peer, const char *part, void (*act)(void *argument),
+                       void *argument)
 {
-    moment.part = NULL;
-    moment.act(moment.argument);
-}
-
-static void put(struct store *store, struct put_call *calls, size_t count)
-{
-    char key[KEY_BYTES_MAX + 1];
-    snprintf(key, sizeof key, "%.*s", VIEW_ARGS(calls[0].key));
-    bool now = moment.part && strstr(key, moment.part);
-    if (now && moment.before)
-        act();
-    plain->put(store, calls, count);
-    if (now && !moment.before)
-        act();
-    if (now && moment.lose_reply)
-        calls[0].error = (struct hf_error){ .status = HF_UNSURE };
-}
-
-/* Those of a peer go through here from now on. */
-static void watch(struct peer *peer)
-{
-    struct store *store = &peer->way.base;
-    plain = store->ops;
-    with_moment = *plain;
-    with_moment.put = put;
-    with_moment.change = NULL;
-    store->ops = &with_moment;
+    script_rule(&peer->way, .name = "moment", .on = ON_PUT, .part = part, .times = 1,
+                .before = act, .argument = argument);
 }
 
 static struct hf_key *adopt(struct peer *peer, struct hf_key *key, struct hf_txn *txn)
@@ -82,16 +48,13 @@ static void no_memory_to_see_that_it_stands(void **state)
     char *bytes = bytes_of(LARGE, 1);
     bool failed = true;
     long n;
-    watch(&pair->one);
+    pair->one.way.ops.change = NULL;
     for (n = 0; failed && n < ALLOCATIONS_MAX; n++) {
         struct hf_key_info info;
         void *data;
         size_t size;
-        moment.part = DOCUMENT;
-        moment.before = false;
-        moment.lose_reply = true;
-        moment.act = fail_after;
-        moment.argument = &n;
+        script_rule(&pair->one.way, .name = "moment", .on = ON_PUT, .part = DOCUMENT,
+                    .times = 1, .fate = LOSE_REPLY, .after = fail_after, .argument = &n);
         enum hf_status status = hf_key_update(key, bytes, LARGE, NULL, &info, &error);
         failed = alloc_stop();
         ASSERT(status == HF_OK || status == HF_UNSURE);
@@ -131,11 +94,9 @@ static void what_is_committed_stays_whoever_has_the_lease(void **state)
     struct hf_key *key = take_one(one, "a");
     update(key, "first");
     struct late late = { .key = adopt(&pair->two, key, two), .reader = &pair->two };
-    watch(&pair->one);
-    moment.part = RECORDS;
-    moment.before = moment.lose_reply = false;
-    moment.act = change_late;
-    moment.argument = &late;
+    pair->one.way.ops.change = NULL;
+    script_rule(&pair->one.way, .on = ON_PUT, .part = RECORDS, .times = 1, .after = change_late,
+                .argument = &late);
     commit(one);
     ASSERT(late.status == HF_MISMATCH);
     ASSERT(reads(&pair->two, "a", "first").version == 1);
@@ -159,20 +120,17 @@ static void release_and_publish(void *argument)
 static void released_by_another_who_has_the_lease(void **state)
 {
     struct pair *pair = *state;
-    watch(&pair->one);
+    pair->one.way.ops.change = NULL;
     for (int publishes = 0; publishes < 2; publishes++) {
         struct hf_key *key = staged_held(&pair->two, "k");
         update(key, "staged");
         struct hf_key *one = adopt(&pair->one, key, NULL), *two = adopt(&pair->two, key, NULL);
         hf_key_detach(key);
-        moment.part = DOCUMENT;
-        moment.before = true;
-        moment.lose_reply = false;
-        moment.act = publishes ? release_and_publish : release_and_drop;
-        moment.argument = two;
+        act_before(&pair->one, DOCUMENT, publishes ? release_and_publish : release_and_drop,
+                   two);
         struct hf_error why;
         IS(publishes ? HF_OK : HF_LOST, hf_key_release(one, HF_COMMIT, &why));
-        ASSERT(!moment.part);
+        ASSERT(script_met(&pair->one.way, "moment") == 1);
         reads(&pair->two, "k", publishes ? "staged" : NULL);
         hf_key_free(one);
         hf_key_free(two);
@@ -187,18 +145,14 @@ static void published_by_another_who_has_the_lease(void **state)
         struct hf_key *one = staged_held(&pair->one, "k");
         update(one, "staged");
         struct hf_key *two = adopt(&pair->two, one, NULL);
-        watch(&pair->one);
-        moment.part = DOCUMENT;
-        moment.before = true;
-        moment.lose_reply = false;
-        moment.act = release_and_publish;
-        moment.argument = two;
+        pair->one.way.ops.change = NULL;
         if (early) /* and not in between */
-            act();
+            release_and_publish(two);
+        else
+            act_before(&pair->one, DOCUMENT, release_and_publish, two);
         struct hf_error why;
         IS(HF_MISMATCH, hf_key_release(one, HF_ROLLBACK, &why));
         reads(&pair->two, "k", "staged");
-        pair->one.way.base.ops = plain;
         hf_key_free(one);
         hf_key_free(two);
     }

@@ -511,6 +511,7 @@ static void who_may_only_read_does_not_listen(void **state)
 static void a_store_that_cannot_tell(void **state)
 {
     (void)state;
+    /* No scripted store: this is about a back end that has no such calls at all. */
     static const struct store_ops ops = { .name = "deaf" };
     struct store deaf = { .ops = &ops, .env = env_real() };
     uint64_t ticket = 0;

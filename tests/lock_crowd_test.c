@@ -119,10 +119,10 @@ static void run_process(struct world *world, struct hall *hall)
     peer_open(&peer, world, NULL);
     for (size_t i = 0; i < PER_PROCESS; i++)
         enter(hall, &peer, &guests[i]);
-    way_counts(&peer.way);
+    script_counts(&peer.way);
     pthread_barrier_wait(&hall->all_queued);
     serve_guests(hall, guests);
-    struct counts counts = way_counts(&peer.way);
+    struct counts counts = script_counts(&peer.way);
     atomic_fetch_add(&hall->conflicts, counts.conflicts);
     atomic_fetch_add(&hall->puts, counts.puts);
     atomic_fetch_add(&hall->looks, counts.looks + counts.gets);

@@ -97,12 +97,12 @@ static void without_renewal_it_ends(void **state)
     options.notify_argument = &story;
     struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     struct mono_time start = now();
     until_told(&story, HF_LOCK_GONE, 1000);
     assert_in_range(ms_since(start), 50, 205);
     IS(HF_EXPIRED, hf_lock_check(lock, NULL));
-    assert_int_equal(way_counts(&pair->one.way).puts, 1); /* its entry in the expiry index */
+    assert_int_equal(script_counts(&pair->one.way).puts, 1); /* its entry in the expiry index */
     assert_int_equal(world_times(&pair->world, "default/meta/deploy.json", "\"renewals\""), 0);
     hf_lock_free(lock);
 }
@@ -119,11 +119,11 @@ static void many_locks_of_many_tables_are_kept(void **state)
             snprintf(scope, sizeof scope, "range:%d:%d-%d", i % 7, i, i + 1);
         locks[i] = lock_held(&pair->one, scope, 1000);
     }
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     pass_ms(1500);
     for (int i = 0; i < 200; i++)
         IS(HF_OK, hf_lock_check(locks[i], NULL));
-    struct counts counts = way_counts(&pair->one.way);
+    struct counts counts = script_counts(&pair->one.way);
     /* 107 tables, three or four or five times. */
     assert_in_range(counts.puts, 300, 700);
     assert_int_equal(counts.gets, 0);
@@ -258,10 +258,10 @@ static void a_released_lock_tells_nothing(void **state)
     struct story story = { 0 };
     struct hf_lock *lock = told_lock(&pair->one, "deploy", 200, &story);
     IS(HF_OK, hf_lock_release(lock, NULL));
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     pass_ms(400);
     assert_int_equal(atomic_load(&story.count), 0);
-    struct counts counts = way_counts(&pair->one.way);
+    struct counts counts = script_counts(&pair->one.way);
     assert_int_equal(counts.puts + counts.gets + counts.looks, 0);
     hf_lock_free(lock);
 }

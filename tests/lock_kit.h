@@ -1,77 +1,30 @@
-/* lock_kit.h: clients for tests of locks, each with a way of its own to a store that they have in
- * common. A way counts what passes, and does with calls what the test says: it refuses them,
- * loses them or their answers, or lets them hang. */
+/* lock_kit.h: clients for tests of locks, each with a scripted store of its own in front of a store
+ * that they have in common: their way there. It counts what passes, and does with calls what the
+ * test says. */
 #ifndef TESTS_LOCK_KIT_H
 #define TESTS_LOCK_KIT_H
 
 #include "lock/client.h"
+#include "scripted_store.h"
 #include "test.h"
 
 /* ---- A way to the store -------------------------------------------------------------- */
 
-enum fate_kind {
-    FATE_PASS,
-    FATE_REFUSE,     /* not done, answered with the status */
-    FATE_LOSE,       /* a write: UNSURE and not done; a read: UNAVAILABLE */
-    FATE_LOSE_REPLY, /* a write: UNSURE and done; a read: UNAVAILABLE */
-    FATE_HANG,       /* as LOSE, but only at its deadline, or when the way is opened again */
-    FATE_SLOW,       /* done, 250 ms later */
-};
-
-struct fate {
-    enum fate_kind kind;
-    enum hf_status status;
-};
-
-#define PASS          ((struct fate){ FATE_PASS, HF_OK })
-#define REFUSE(which) ((struct fate){ FATE_REFUSE, (which) })
-#define LOSE          ((struct fate){ FATE_LOSE, HF_UNSURE })
-#define LOSE_REPLY    ((struct fate){ FATE_LOSE_REPLY, HF_UNSURE })
-#define HANG          ((struct fate){ FATE_HANG, HF_UNSURE })
-#define SLOW          ((struct fate){ FATE_SLOW, HF_OK })
-
-/* Requests by kind. `looks` are gets that name the version they have. */
-struct counts {
-    unsigned gets, looks, puts, others;
-    unsigned conflicts; /* puts that came too late */
-};
-
-struct way {
-    struct store base; /* must stand first */
-    struct store *inner;
-    bool owns_inner;
-    struct {
-        struct env_mutex mutex;
-        struct env_cond changed;
-        struct counts counts;
-        const char *part; /* of the key of calls that meet `fate`; NULL: of none */
-        struct fate fate;
-        uint64_t opened; /* how often the way was opened: those who hang go on */
-        long calls;      /* since way_fail */
-        long fail_at;    /* the number of the call that meets `once`; negative: none */
-        struct fate once;
-        bool dead; /* after that nothing passes any more */
-    } shared;
-};
-
 /* From now on calls whose key contains `part` (a literal; "" is in all) meet this fate. */
-void way_shut(struct way *way, const char *part, struct fate fate);
+void way_shut(struct script *way, const char *part, struct fate fate);
 
 /* All goes well again, and nothing hangs any more. */
-void way_open(struct way *way);
+void way_open(struct script *way);
 
 /* Of the calls from now on, the one of this number, from 0, meets this fate. */
-void way_fail(struct way *way, long number, struct fate fate);
+void way_fail(struct script *way, long number, struct fate fate);
 
 /* The same, and all calls after that are refused for good (DENIED): whoever goes this way is as
  * good as dead. */
-void way_die(struct way *way, long number, struct fate fate);
+void way_die(struct script *way, long number, struct fate fate);
 
 /* Whether it has; and back to normal. One that is dead stays so. */
-bool way_has_failed(struct way *way);
-
-/* What passed since the last time. */
-struct counts way_counts(struct way *way);
+bool way_has_failed(struct script *way);
 
 /* ---- Worlds and peers ---------------------------------------------------------------- */
 
@@ -99,7 +52,7 @@ size_t world_times(struct world *world, const char *key, const char *piece);
 /* A client with a way of its own. Where the store is not in memory its connection is its own
  * too, as that of another process would be. */
 struct peer {
-    struct way way;
+    struct script way;
     struct hf_client *client;
 };
 

@@ -271,9 +271,9 @@ static void run_row(void **state)
     row.prepare(&scene);
     if (row.birth && scene.pair->world.truth->traits.delete_conditional)
         row.expected.puts++;
-    way_counts(&scene.pair->one.way);
+    script_counts(&scene.pair->one.way);
     row.act(&scene);
-    struct counts counts = way_counts(&scene.pair->one.way);
+    struct counts counts = script_counts(&scene.pair->one.way);
     if (memcmp(&counts, &row.expected, sizeof counts) != 0)
         FAIL("%u gets, %u conditional ones, %u puts, %u others; expected %u, %u, %u, %u",
              counts.gets, counts.looks, counts.puts, counts.others, row.expected.gets,
@@ -288,9 +288,9 @@ static void five_ranges_are_renewed_by_one_put(void **state)
 {
     struct scene scene = { .pair = *state };
     five_ranges(&scene);
-    way_counts(&scene.pair->one.way);
+    script_counts(&scene.pair->one.way);
     pass_ms(900);
-    struct counts counts = way_counts(&scene.pair->one.way);
+    struct counts counts = script_counts(&scene.pair->one.way);
     /* Every 200 ms for 900 ms; one by one they would be twenty. */
     assert_in_range(counts.puts, 3, 6);
     assert_int_equal(counts.gets + counts.looks + counts.others, 0);
@@ -303,11 +303,11 @@ static void who_waits_looks_by_conditional_gets(void **state)
 {
     struct scene scene = { .pair = *state };
     waiting(&scene);
-    way_counts(&scene.pair->one.way);
+    script_counts(&scene.pair->one.way);
     struct mono_time start = now();
     while (ms_since(start) < 300)
         IS(HF_HELD, hf_lock_poll(scene.lock, &scene.error));
-    struct counts counts = way_counts(&scene.pair->one.way);
+    struct counts counts = script_counts(&scene.pair->one.way);
     assert_int_equal(counts.gets + counts.puts + counts.others, 0);
     assert_in_range(counts.looks, 1, 300 / 20 + 1);
     IS(HF_OK, hf_lock_cancel(scene.lock, &scene.error));

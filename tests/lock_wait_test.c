@@ -398,11 +398,11 @@ static void a_thousand_wait(void **state)
         crowd[i] = patient(i % 2 ? &pair->one : &pair->two);
         IS(HF_HELD, hf_lock_begin(crowd[i], &error));
     }
-    way_counts(&pair->one.way);
-    way_counts(&pair->two.way);
+    script_counts(&pair->one.way);
+    script_counts(&pair->two.way);
     MUST(hf_lock_release(holder, &error));
     serve_crowd(crowd, served);
-    struct counts one = way_counts(&pair->one.way), two = way_counts(&pair->two.way);
+    struct counts one = script_counts(&pair->one.way), two = script_counts(&pair->two.way);
     print_message("# %d hand-overs: %u puts, %u of them too late, %u gets, %u looks\n", CROWD,
                   one.puts + two.puts, one.conflicts + two.conflicts, one.gets + two.gets,
                   one.looks + two.looks);

@@ -216,7 +216,7 @@ static void where_nothing_can_be_deleted_on_a_condition_it_stays(void **state)
     pair->two.way.base.traits.delete_conditional = false;
     IS(HF_UNSUPPORTED, table_purge(pair->two.client, VIEW(TABLE), &seen, &error));
     ASSERT(is_there(&pair->world));
-    assert_int_equal(way_counts(&pair->two.way).others, 0);
+    assert_int_equal(script_counts(&pair->two.way).others, 0);
     hf_lock_free(lock);
 }
 

@@ -3,8 +3,8 @@
 #include "alloc.h"
 #include "base/layout.h"
 #include "elect/roster.h"
+#include "scripted_store.h"
 #include "store/fault.h"
-#include "store/observe.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -468,107 +468,75 @@ static void the_longest_names_fit(void **state)
 /* ---- A store that fails -------------------------------------------------------------- */
 
 /* Stands before the kit's store and refuses what it is told to. */
-struct gate {
-    struct store base;
-    struct store *inner;
-    bool no_put, no_list;
-};
-
-static struct gate *gate_of(struct store *store)
+static void refuse(struct script *gate, bool put, bool list)
 {
-    return (struct gate *)(void *)store;
-}
-
-static void gate_put(struct store *store, struct put_call *put_calls, size_t count)
-{
-    struct gate *gate = gate_of(store);
-    if (!gate->no_put)
-        gate->inner->ops->put(gate->inner, put_calls, count);
-    for (size_t i = 0; gate->no_put && i < count; i++)
-        error_set(&put_calls[i].error, HF_UNSURE, "no answer");
-}
-
-static void gate_remove(struct store *store, struct delete_call *delete_calls, size_t count)
-{
-    struct gate *gate = gate_of(store);
-    gate->inner->ops->remove(gate->inner, delete_calls, count);
-}
-
-static void gate_list(struct store *store, struct list_call *call)
-{
-    struct gate *gate = gate_of(store);
-    if (gate->no_list)
-        error_set(&call->error, HF_UNAVAILABLE, "throttled");
-    else
-        gate->inner->ops->list(gate->inner, call);
-}
-
-static struct gate gate_before(struct kit *kit)
-{
-    static const struct store_ops ops = {
-        .name = "gate", .put = gate_put, .remove = gate_remove, .list = gate_list
-    };
-    return (struct gate){ .base = { &ops, kit->store->env, kit->store->traits },
-                          .inner = kit->store };
+    script_rule(gate, .name = "put", .on = ON_PUT, .fate = put ? LOSE : PASS);
+    script_rule(gate, .name = "list", .on = ON_LIST,
+                .fate = list ? REFUSE(HF_UNAVAILABLE) : PASS);
 }
 
 static void a_store_that_fails_leaves_the_roster_as_it_was(void **state)
 {
     struct kit *kit = *state;
-    struct gate gate = gate_before(kit);
+    struct script gate;
     struct roster a;
     struct hf_error error;
+    script_init(&gate, kit->store);
     put(kit->store, "roster/crew/b");
     assert_status(HF_OK, roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
                   &error);
     put(kit->store, "roster/crew/c");
-    gate.no_list = true;
+    refuse(&gate, /* put */ false, /* list */ true);
     assert_int_equal(keep(&a, &error), HF_UNAVAILABLE);
-    assert_string_equal(error.why, "list roster/crew/: throttled");
+    assert_string_equal(error.why, "list roster/crew/: by the script");
     assert_present(&a, "a b");
-    gate.no_put = true;
+    refuse(&gate, /* put */ true, /* list */ true);
     assert_int_equal(keep(&a, &error), HF_UNSURE);
-    assert_string_equal(error.why, "put roster/crew/a: no answer");
-    gate.no_list = false;
+    assert_string_equal(error.why, "put roster/crew/a: by the script");
+    refuse(&gate, /* put */ true, /* list */ false);
     assert_int_equal(keep(&a, &error), HF_UNSURE); /* the listing goes well all the same */
     assert_present(&a, "a b c");
     roster_leave(&a);
+    store_close(&gate.base);
 }
 
 static void what_failed_is_tried_again_before_the_next_beat(void **state)
 {
     struct kit *kit = *state;
-    struct gate gate = gate_before(kit);
+    struct script gate;
     struct roster a;
     struct hf_error error;
+    script_init(&gate, kit->store);
     assert_status(HF_OK, roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
                   &error);
     struct mono_time now = mono_add(a.beaten, BEAT);
-    gate.no_put = gate.no_list = true;
+    refuse(&gate, /* put */ true, /* list */ true);
     assert_int_equal(roster_keep(&a, now, &error), HF_UNSURE);
     assert_status(HF_OK, roster_keep(&a, mono_add(now, SPAN_S(2)), &error), &error);
-    gate.no_put = gate.no_list = false;
+    refuse(&gate, /* put */ false, /* list */ false);
     meter_reset(&kit->meter);
     assert_status(HF_OK, roster_keep(&a, mono_add(now, SPAN_MS(2500)), &error), &error);
     assert_int_equal(calls(kit, CALL_PUT), 1);
     assert_int_equal(calls(kit, CALL_LIST), 1);
     roster_leave(&a);
+    store_close(&gate.base);
 }
 
 static void who_cannot_join_leaves_nothing(void **state)
 {
     struct kit *kit = *state;
-    struct gate gate = gate_before(kit);
+    struct script gate;
     struct roster a;
     struct hf_error error;
-    gate.no_put = true;
+    script_init(&gate, kit->store);
+    refuse(&gate, /* put */ true, /* list */ false);
     assert_int_equal(roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
                      HF_UNSURE);
-    gate.no_put = false;
-    gate.no_list = true;
+    refuse(&gate, /* put */ false, /* list */ true);
     assert_int_equal(roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
                      HF_UNAVAILABLE);
     assert_false(exists(kit->store, "roster/crew/a"));
+    store_close(&gate.base);
 }
 
 /* ---- Memory that fails --------------------------------------------------------------- */

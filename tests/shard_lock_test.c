@@ -115,10 +115,10 @@ static void it_costs_one_put(void **state)
     struct hf_error error;
     struct hf_lock *lock = lock_held(&pair->one, SCOPE, 60000);
     MUST(hf_lock_release(lock, &error));
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     MUST(hf_lock_acquire(lock, 0, &error));
     MUST(hf_lock_release(lock, &error));
-    struct counts counts = way_counts(&pair->one.way);
+    struct counts counts = script_counts(&pair->one.way);
     ASSERT(counts.puts == 2);
     ASSERT(counts.gets + counts.looks + counts.others == 0);
     hf_lock_free(lock);
@@ -300,9 +300,9 @@ static enum hf_status ask_shortly(struct world *world, unsigned *ret_puts)
     struct hf_error error;
     peer_open(&peer, world, NULL);
     struct hf_lock *lock = lock_of(&peer, SCOPE, 60000);
-    way_counts(&peer.way);
+    script_counts(&peer.way);
     enum hf_status status = hf_lock_acquire(lock, 0, &error);
-    *ret_puts = way_counts(&peer.way).puts;
+    *ret_puts = script_counts(&peer.way).puts;
     if (status == HF_OK)
         MUST(hf_lock_release(lock, &error));
     hf_lock_free(lock);
@@ -368,9 +368,9 @@ static void a_deleted_lock_is_born_again(void **state)
     MUST(hf_lock_release(lock, &error));
     world_write(&pair->world, SHARD, VIEW("records"));
     delete_object(&pair->world, LOCK);
-    way_counts(&pair->one.way);
+    script_counts(&pair->one.way);
     MUST(hf_lock_acquire(lock, 0, &error));
-    ASSERT(way_counts(&pair->one.way).others == 0);
+    ASSERT(script_counts(&pair->one.way).others == 0);
     ASSERT(hf_lock_token(lock) >> 32 == 0);
     struct hf_lock *other = lock_of(&pair->two, SCOPE, 60000);
     IS(HF_HELD, hf_lock_acquire(other, 0, &error));
@@ -535,12 +535,12 @@ static void looking_does_not_list_inboxes(void **state)
         if (i < 500)
             world_write(&pair->world, key, VIEW("x"));
     }
-    way_counts(&pair->two.way);
+    script_counts(&pair->two.way);
     look_init(&look, pair->two.client);
     MUST(look_around(&look, VIEW("shard:"), note_table, &shown, &error));
     look_release(&look);
     ASSERT(strcmp(shown.keys, LOCK) == 0);
-    struct counts counts = way_counts(&pair->two.way);
+    struct counts counts = script_counts(&pair->two.way);
     ASSERT(counts.others == 2); /* indexes, and the shards of the one */
     ASSERT(counts.gets + counts.looks == 1);
     hf_lock_free(lock);

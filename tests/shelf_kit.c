@@ -5,6 +5,20 @@
 
 /* ---- The ground ---------------------------------------------------------------------- */
 
+void bed_open(struct bed *bed, struct store *store)
+{
+    assert_status(HF_OK, client_new(store, NULL, &bed->client, &bed->error), &bed->error);
+    assert_status(HF_OK,
+                  shelf_open(store, bed->client, VIEW("default"), &bed->shelf, &bed->error),
+                  &bed->error);
+}
+
+void bed_close(struct bed *bed)
+{
+    shelf_close(bed->shelf);
+    hf_client_close(bed->client);
+}
+
 void ground_open(struct ground *ground, const char *kind, const struct fault_plan *plan,
                  size_t beds)
 {
@@ -25,21 +39,14 @@ void ground_open(struct ground *ground, const char *kind, const struct fault_pla
         inner = ground->store;
         assert_status(HF_OK, store_fault(inner, plan, &ground->store, &error), &error);
     }
-    for (; ground->count < beds; ground->count++) {
-        struct bed *bed = &ground->beds[ground->count];
-        assert_status(HF_OK, client_new(ground->store, NULL, &bed->client, &error), &error);
-        assert_status(
-            HF_OK, shelf_open(ground->store, bed->client, VIEW("default"), &bed->shelf, &error),
-            &error);
-    }
+    for (; ground->count < beds; ground->count++)
+        bed_open(&ground->beds[ground->count], ground->store);
 }
 
 void ground_close(struct ground *ground)
 {
-    for (size_t i = 0; i < ground->count; i++) {
-        shelf_close(ground->beds[i].shelf);
-        hf_client_close(ground->beds[i].client);
-    }
+    for (size_t i = 0; i < ground->count; i++)
+        bed_close(&ground->beds[i]);
     store_close(ground->store);
     meter_release(&ground->meter);
     test_dir_remove(ground->dir);

@@ -17,6 +17,10 @@ struct bed {
     struct hf_error error;
 };
 
+/* In the partition `default`. */
+void bed_open(struct bed *bed, struct store *store);
+void bed_close(struct bed *bed);
+
 struct ground {
     char *dir;
     struct store *store; /* with faults, over a meter */

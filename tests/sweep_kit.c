@@ -241,6 +241,6 @@ struct sweep_report run_full(struct sweep_kit *kit)
 
 unsigned requests(struct sweep_kit *kit)
 {
-    struct counts counts = way_counts(&kit->one.way);
+    struct counts counts = script_counts(&kit->one.way);
     return counts.gets + counts.looks + counts.puts + counts.others;
 }

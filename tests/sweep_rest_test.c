@@ -314,24 +314,12 @@ static void what_holds_something_stays(void **state)
 /* ---- Everything ---------------------------------------------------------------------- */
 
 /* The listings of client one tell the date, as those of a store on the network. */
-static struct store_ops dated_ops;
-static void (*undated_list)(struct store *store, struct list_call *call);
-
-static void dated_list(struct store *store, struct list_call *call)
+static void tell_date(void *argument, struct script_call *call)
 {
-    undated_list(store, call);
-    call->stamp = (struct store_stamp){ .known = true,
-                                        .date = env_wall(store->env),
-                                        .sent = env_now(store->env),
-                                        .received = env_now(store->env) };
-}
-
-static void tell_dates(struct sweep_kit *kit)
-{
-    dated_ops = *kit->one.way.base.ops;
-    undated_list = dated_ops.list;
-    dated_ops.list = dated_list;
-    kit->one.way.base.ops = &dated_ops;
+    struct env *env = argument;
+    call->list->stamp = (struct store_stamp){
+        .known = true, .date = env_wall(env), .sent = env_now(env), .received = env_now(env)
+    };
 }
 
 static void leases_without_an_entry_are_found(void **state)
@@ -364,7 +352,7 @@ static void a_full_sweep_purges_tables_too(void **state)
     pass(kit, PAST_D);
     assert_int_equal(run(kit).tables_purged, 1);
     use(kit, "a");
-    tell_dates(kit);
+    script_rule(&kit->one.way, .on = ON_LIST, .reply = tell_date, .argument = &kit->env);
     pass(kit, HOURS(24)); /* not past it: there is the skew */
     assert_int_equal(run_full(kit).tables_purged, 0);
     pass(kit, HOURS(1));
@@ -523,7 +511,7 @@ static void bodies_of_fenced_objects_go(void **state)
     assert_null(world_text(&kit->world, OBJECT ".hf/2-7-" NONCE_TEXT));
     assert_int_equal(objects(kit, "data/"), before - 1);
     read_fenced(kit, text);
-    tell_dates(kit);
+    script_rule(&kit->one.way, .on = ON_LIST, .reply = tell_date, .argument = &kit->env);
     assert_int_equal(run_full(kit).bodies_deleted, 0); /* a swap sent late may name them */
     pass(kit, PAST_D);
     const char *young = OBJECT ".hf/3-8-" NONCE_TEXT;
@@ -585,7 +573,7 @@ static void a_dry_run_of_everything_writes_nothing(void **state)
     options.full = true;
     options.dry_run = true;
     write_fenced(kit, text);
-    tell_dates(kit);
+    script_rule(&kit->one.way, .on = ON_LIST, .reply = tell_date, .argument = &kit->env);
     pass(kit, PAST_D);
     leave_body(kit, text);
     die(kit, begin(kit));

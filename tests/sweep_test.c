@@ -198,32 +198,21 @@ static void without_conditions_entries_just_go(void **state)
 
 /* Just before the first delete somebody is granted the lock, and entered in the same hour: by one
  * whose calendar is behind. */
-static struct store_ops hooked_ops;
-static const struct store_ops *plain_ops;
-static struct sweep_kit *hooked;
-
-static void grant_then_remove(struct store *store, struct delete_call *calls, size_t count)
+static void grant(void *argument)
 {
-    struct sweep_kit *kit = hooked;
-    hooked = NULL;
-    if (kit)
-        leave_lock(&kit->two, "a0", 3600000);
-    plain_ops->remove(store, calls, count);
+    leave_lock(argument, "a0", 3600000);
 }
 
 static void a_lease_granted_meanwhile_is_entered_again(void **state)
 {
     struct sweep_kit *kit = *state;
-    plain_ops = kit->one.way.base.ops;
-    hooked_ops = *plain_ops;
-    hooked_ops.remove = grant_then_remove;
-    kit->one.way.base.ops = &hooked_ops;
     kit->one.way.base.traits.delete_conditional = false;
     leave_locks(kit, "a", 1, 60000);
     pass(kit, HOURS(2));
-    hooked = kit;
+    script_rule(&kit->one.way, .name = "grant", .on = ON_DELETE, .times = 1, .before = grant,
+                .argument = &kit->two);
     run(kit);
-    assert_null(hooked);
+    assert_int_equal(script_met(&kit->one.way, "grant"), 1);
     assert_int_equal(leases(kit, "a0"), 1);
     assert_int_equal(objects(kit, ENTRIES), 1);
     pass(kit, HOURS(2));

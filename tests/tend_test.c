@@ -34,9 +34,9 @@ static void test_nothing_to_do(void **state)
     settings.grace_ms = 3600000;
     open_merged(&bench, 1, settings);
     tend(&bench.hands[0]);
-    way_counts(&bench.hands[0].peer.way);
+    script_counts(&bench.hands[0].peer.way);
     struct tend_report report = tend(&bench.hands[0]);
-    struct counts counts = way_counts(&bench.hands[0].peer.way);
+    struct counts counts = script_counts(&bench.hands[0].peer.way);
     assert_int_equal(counts.puts + counts.others, 0);
     assert_int_equal(counts.gets, 0);
     assert_int_equal(counts.looks, 2);

@@ -525,7 +525,7 @@ static void test_same_plan_is_told_once(void **state)
     watch_start(&watch, &bench.hands[1]);
     for (int i = 0; i < 1000 && looks < 30; i++) {
         pass_ms(5);
-        looks += way_counts(&bench.hands[1].peer.way).looks;
+        looks += script_counts(&bench.hands[1].peer.way).looks;
     }
     assert_true(looks >= 30); /* several plans */
     assert_int_equal(atomic_load(&watch.planned), 1);
