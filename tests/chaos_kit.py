@@ -1,5 +1,5 @@
-"""chaos_kit.py: what the tests share that kill processes at work on one store: TAP, the program on
-a store, processes that are listened to and killed, and the stores themselves.
+"""chaos_kit.py: what the tests share that kill processes at work on one store: the program on a
+store, processes that are listened to and killed, and the stores themselves.
 """
 
 import collections
@@ -11,24 +11,13 @@ import tempfile
 import threading
 import time
 
+import ceph_kit
+import tap_kit
+from tap_kit import say, tell
+
 PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "holdfast")
 US = "\x1f"
 PATIENCE = 150.0
-
-count = failures = 0
-
-
-def tell(good, sentence, detail=""):
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
-    for line in detail.splitlines()[:40]:
-        print(f"# {line}", flush=True)
-
-
-def say(text):
-    print(f"# {text}", flush=True)
 
 
 class Bucket:
@@ -129,21 +118,22 @@ class Crew:
 
 # ---- Stores -------------------------------------------------------------------------------------
 
-# Where a test is at work: a scratch folder, a function that gives a Bucket for a name, and the
-# cluster, if there is one.
-Site = collections.namedtuple("Site", "folder bucket ceph")
+# Where a test is at work: a scratch folder, a function that gives a Bucket for a name, and, where
+# there is a gateway, one that gives a Bucket behind a relay and that relay.
+Site = collections.namedtuple("Site", "folder bucket relayed")
 
 
 def on_ceph(story, place):
-    import lock_ceph_test  # the cluster
-    ceph = lock_ceph_test.Ceph(place)
-    try:
-        begun = time.monotonic()
-        ceph.up()
+    begun = time.monotonic()
+    with ceph_kit.shared_or_own(place) as ceph:
         say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
-        story(Site(place, lambda name: Bucket(ceph.url(1, name), ceph.environment), ceph))
-    finally:
-        ceph.down()
+        ours = ceph.bucket("chaos")
+
+        def relayed(name):
+            relay = ceph_kit.Relay("127.0.0.1", ceph.endpoint())
+            return Bucket(ours.url_at(relay.endpoint, name), ceph.environment), relay
+
+        story(Site(place, lambda name: Bucket(ours.url(name), ceph.environment), relayed))
 
 
 def on_disk(story, place, store):
@@ -161,7 +151,8 @@ def play(story, store):
             on_ceph(story, place)
         else:
             on_disk(story, place, store)
+    except ceph_kit.CannotStart as why:
+        tell(False, "the cluster starts", str(why))
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    print(f"1..{count}")
-    return failures > 0
+    return tap_kit.end()

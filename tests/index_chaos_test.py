@@ -34,7 +34,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import chaos_kit
 import index_audit
 from bucket import Folder, open_store, winners
-from chaos_kit import PATIENCE, US, Bucket, Child, say, tell
+from chaos_kit import PATIENCE, US, Child, say, tell
 
 NAME = "domains"
 FIELDS = ["domain", "value", "updated_at"]
@@ -543,13 +543,10 @@ def judge_counts(counts):
 def on_site(site, options):
     """The story; where requests can be counted, that is done beside it, in its long waits."""
     counters, counts = Crowd(), {}
-    if site.ceph:
-        import lock_ceph_test  # the relay
-        relay = lock_ceph_test.Relay("127.0.0.1", site.ceph.endpoint(1))
-        relayed = Bucket(site.ceph.url_at(relay.endpoint, "count"), site.ceph.environment)
-        counters.start(count_requests, site.bucket("count"), relayed, relay, counts)
+    if site.relayed:
+        counters.start(count_requests, site.bucket("count"), *site.relayed("count"), counts)
     story(site.bucket("chaos"), options, site.folder)
-    if site.ceph:
+    if site.relayed:
         finished = counters.join(PATIENCE)
         tell(finished and not counters.trouble, "all requests are counted", "\n".join(counters.trouble))
         judge_counts(counts)

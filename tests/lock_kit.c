@@ -201,6 +201,11 @@ void pass_ms(int64_t ms)
     env_sleep(env_real(), SPAN_MS(ms));
 }
 
+int64_t scaled_ms(int64_t ms)
+{
+    return world_is_local() ? ms : 4 * ms;
+}
+
 int64_t ms_since(struct mono_time start)
 {
     return mono_since(now(), start).us / 1000;

@@ -96,6 +96,9 @@ void answers(enum hf_status status, enum hf_status expected, const char *call, i
 
 struct mono_time now(void);
 void pass_ms(int64_t ms);
+/* A time of a scenario, longer on a gateway: its replies may take a while on a busy machine, and a
+ * lease must outlast them. */
+int64_t scaled_ms(int64_t ms);
 int64_t ms_since(struct mono_time start);
 
 /* Looks every millisecond until it is true; false after so long. */

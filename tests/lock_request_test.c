@@ -91,9 +91,9 @@ static void held_by_the_dead(struct scene *scene)
     careless.skew_tolerance_ms = world_is_local() ? 0 : 2000;
     scene->third_open = true;
     peer_open(&scene->third, &scene->pair->world, &careless);
-    scene->other = lock_held(&scene->third, "deploy", 200);
+    scene->other = lock_held(&scene->third, "deploy", scaled_ms(200));
     way_shut(&scene->third.way, "", LOSE);
-    pass_ms(world_is_local() ? 400 : 5000);
+    pass_ms(world_is_local() ? 400 : 5600);
     peer_close(&scene->pair->one);
     peer_open(&scene->pair->one, &scene->pair->world, &careless);
     new_lock(scene);
@@ -104,7 +104,7 @@ static void five_ranges(struct scene *scene)
     for (int i = 0; i < 5; i++) {
         char scope[64];
         snprintf(scope, sizeof scope, "range:7:%d-%d", i * 100, i * 100 + 50);
-        scene->many[i] = lock_held(&scene->pair->one, scope, 600);
+        scene->many[i] = lock_held(&scene->pair->one, scope, scaled_ms(600));
     }
 }
 
@@ -289,9 +289,9 @@ static void five_ranges_are_renewed_by_one_put(void **state)
     struct scene scene = { .pair = *state };
     five_ranges(&scene);
     script_counts(&scene.pair->one.way);
-    pass_ms(900);
+    pass_ms(scaled_ms(900));
     struct counts counts = script_counts(&scene.pair->one.way);
-    /* Every 200 ms for 900 ms; one by one they would be twenty. */
+    /* Every third of 600 ms for 900 ms; one by one they would be twenty. */
     assert_in_range(counts.puts, 3, 6);
     assert_int_equal(counts.gets + counts.looks + counts.others, 0);
     for (int i = 0; i < 5; i++)

@@ -347,12 +347,12 @@ static void a_dead_holder_is_waited_out(void **state)
     struct hf_error error;
     struct peer dead;
     peer_open(&dead, &pair->world, NULL);
-    struct hf_lock *holder = lock_held(&dead, "deploy", 300);
+    struct hf_lock *holder = lock_held(&dead, "deploy", scaled_ms(300));
     way_shut(&dead.way, "", LOSE);
     struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
     struct mono_time start = now();
     MUST(hf_lock_acquire(lock, 10000, &error));
-    assert_in_range(ms_since(start), 240, 1500);
+    assert_in_range(ms_since(start), scaled_ms(240), scaled_ms(1500));
     IS(HF_EXPIRED, hf_lock_check(holder, &error));
     way_open(&dead.way);
     hf_lock_free(holder);

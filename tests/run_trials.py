@@ -29,6 +29,11 @@ class Wrong(Exception):
     """What a trial found."""
 
 
+class Unwell(Wrong):
+    """A lease was lost though nothing had happened to its holder: the store or the machine was too
+    slow for it."""
+
+
 def faketime_library():
     """The path of libfaketime, or None."""
     for folder in ("/usr/lib", "/usr/local/lib"):
@@ -68,6 +73,7 @@ class Trial:
         self.processes = []
         self.guard = None
         self.clocks = {}
+        self.unwell = False
         self.random = random.Random(name)
 
     def close(self):
@@ -141,18 +147,22 @@ class Trial:
 
     def has_started(self):
         if self.holder.poll() is not None:
-            raise Wrong(f"the holder ended with {self.holder.returncode}: {self.errors('holder')}")
+            raise Unwell(f"the holder ended with {self.holder.returncode}: {self.errors('holder')}")
         lines = self.lines("beats", "start")
         return lines[0] if lines and lines[0][-1].isdigit() else None
 
     def is_granted(self):
         if self.waiter.poll() not in (None, 0):
-            raise Wrong(f"the waiter ended with {self.waiter.returncode}: {self.errors('waiter')}")
+            what = Unwell if self.waiter.returncode == LOST else Wrong
+            raise what(f"the waiter ended with {self.waiter.returncode}: {self.errors('waiter')}")
         return self.waiter.poll() == 0
 
     def send(self, number, *pids):
         for pid in pids:
-            os.kill(pid, number)
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                raise Unwell(f"process {pid} ended by itself: {self.errors('holder')}") from None
 
     def pause(self, ttls):
         """Lets time pass, during which the lock must stay where it is."""
@@ -161,8 +171,8 @@ class Trial:
             if self.lines("notes", "note"):
                 raise Wrong("the lock was granted while its holder was well")
             if self.holder.poll() is not None:
-                raise Wrong(f"the holder ended by itself with {self.holder.returncode}: "
-                            f"{self.errors('holder')}")
+                raise Unwell(f"the holder ended by itself with {self.holder.returncode}: "
+                             f"{self.errors('holder')}")
             time.sleep(0.02)
 
     def expect_order(self):
@@ -288,6 +298,7 @@ def conduct(trial, accident):
         accident(trial)
         return None
     except (Wrong, OSError) as wrong:
+        trial.unwell = isinstance(wrong, Unwell)
         return f"{trial.name}: {wrong}"
     finally:
         trial.close()

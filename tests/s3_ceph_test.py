@@ -2,56 +2,30 @@
 """s3_ceph_test.py: the s3 store on a real Ceph RADOS gateway, and on a server that only looks
 like S3.
 
-Prints TAP. Starts a cluster with two gateways and s3rver on loopback in a scratch folder, runs
-against them the contract of all stores, the race of processes, the faults of s3_trouble_test and
-the probe, and stops them by pid. Where a server cannot be started that is a failure.
+    s3_ceph_test.py calm      the probe, copies, the contract of all stores, the race of processes
+    s3_ceph_test.py trouble   s3_trouble_test, which stops and kills daemons
+
+Prints TAP. `calm` uses the cluster of this test run, or starts one (ceph_kit.py), and starts s3rver
+on loopback in a scratch folder; `trouble` starts a cluster with two gateways of its own. Where a
+server cannot be started that is a failure.
 """
 
-import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import ceph_kit
+import tap_kit
+from tap_kit import run_program, tell
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
-SERVERS = os.path.join(TESTS, "servers")
-PROGRAMS = os.environ["HOLDFAST_TEST_PROGRAMS"]
 HOLDFAST = os.environ["HOLDFAST_PROGRAM"]
-
-count = 0
-failures = 0
-
-
-def tell(good, sentence, detail=""):
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {sentence}", flush=True)
-    for line in detail.splitlines():
-        print(f"# {line}", flush=True)
-
-
-def run_program(name, arguments, env, label, seconds):
-    """Runs a test program and passes its lines on under numbers of our own."""
-    command = [os.path.join(PROGRAMS, name)] + arguments
-    start = time.monotonic()
-    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds)
-    seen = 0
-    for line in (result.stdout + result.stderr).splitlines():
-        match = re.match(r"(not )?ok \d+ - (.*)", line)
-        if match:
-            seen += 1
-            tell(not match[1], f"{label}: {match[2]}")
-        elif not line.startswith("1.."):
-            print("# " + line.lstrip("# "), flush=True)
-    print(f"# {label} took {time.monotonic() - start:.1f} s", flush=True)
-    if seen == 0 or (result.returncode != 0 and failures == 0):
-        tell(False, f"{label} runs to its end", f"exit status {result.returncode}")
 
 
 def probe(env, url):
@@ -59,38 +33,34 @@ def probe(env, url):
                           capture_output=True, text=True, timeout=60)
 
 
-def check_probes(env, ceph, s3rver):
-    result = probe(env, f"s3://holdfast-test/probe?endpoint={ceph}")
+def check_probes(bucket, s3rver):
+    result = probe(bucket.environment, bucket.url("probe", parameters=""))
     output = result.stdout + result.stderr
     tell(result.returncode == 0 and "bare, without quotes" in output,
          "the probe accepts Ceph and finds out how it wants ETags", output)
-    env = dict(env, AWS_ACCESS_KEY_ID="S3RVER", AWS_SECRET_ACCESS_KEY="S3RVER")
+    env = dict(bucket.environment, AWS_ACCESS_KEY_ID="S3RVER", AWS_SECRET_ACCESS_KEY="S3RVER")
     result = probe(env, f"s3://holdfast-test/probe?endpoint={s3rver}")
     output = result.stdout + result.stderr
     tell(result.returncode == 87 and "put if absent" in output,
          "the probe refuses a store that ignores conditions, and names what failed", output)
 
 
-def check_versioning(env, ceph):
+def check_versioning(ceph):
     """Where a bucket keeps versions, this Ceph ignores conditions: refused, with the reason."""
-    body = ("<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
-            "<Status>Enabled</Status></VersioningConfiguration>")
-    for path, text in [("/versioned", ""), ("/versioned?versioning=", body)]:
-        subprocess.run(["curl", "-sf", "--noproxy", "*", "-X", "PUT", "--data", text,
-                        "-H", "Content-Type: application/xml",
-                        "-H", "x-amz-content-sha256: " + hashlib.sha256(text.encode()).hexdigest(),
-                        "--user", "holdfast-access:holdfast-secret",
-                        "--aws-sigv4", "aws:amz:us-east-1:s3", ceph + path],
-                       check=True, timeout=30)
-    result = probe(env, f"s3://versioned?endpoint={ceph}")
+    bucket = ceph.bucket("versioned")
+    ceph.put(f"/{bucket.name}?versioning=",
+             "<VersioningConfiguration xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>"
+             "<Status>Enabled</Status></VersioningConfiguration>")
+    result = probe(ceph.environment, bucket.url(parameters=""))
     output = result.stdout + result.stderr
     tell(result.returncode == 87 and "put if absent" in output and "version" in output,
          "the probe refuses a bucket that keeps versions and so ignores conditions", output)
 
 
-def check_copy(env, ceph, scratch):
+def check_copy(bucket, scratch):
     """From plain files to the gateway, on to SQLite, and back into plain files: the same."""
-    stores = [f"dir:{scratch}/from", f"s3://holdfast-test/copies?endpoint={ceph}",
+    env = bucket.environment
+    stores = [f"dir:{scratch}/from", bucket.url("copies", parameters=""),
               f"sqlite:{scratch}/copy.db", f"dir:{scratch}/back"]
     for i in range(40):
         folder = os.path.join(scratch, "from", f"f{i % 4}")
@@ -118,38 +88,58 @@ def check_copy(env, ceph, scratch):
          "a copy to Ceph that was broken off goes on where it was", f"{totals} {why}")
 
 
-def main():
-    scratch = tempfile.mkdtemp(prefix="holdfast-ceph-")
-    ceph, s3rver = os.path.join(scratch, "ceph"), os.path.join(scratch, "s3rver")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    env.update(AWS_ACCESS_KEY_ID="holdfast-access", AWS_SECRET_ACCESS_KEY="holdfast-secret",
-               AWS_EC2_METADATA_DISABLED="true", HOME=scratch, HOLDFAST_CEPH=ceph,
-               HOLDFAST_TESTS=TESTS, CMOCKA_MESSAGE_OUTPUT="TAP")
+def start_s3rver(folder):
+    """Its URL."""
+    subprocess.run([os.path.join(ceph_kit.SERVERS, "s3rver-up"), folder], check=True, timeout=60)
+    with open(os.path.join(folder, "endpoint"), encoding="utf-8") as file:
+        return file.read().strip()
+
+
+def stop_s3rver(folder):
+    pid_file = os.path.join(folder, "pid")
+    if os.path.exists(pid_file):
+        with open(pid_file, encoding="utf-8") as file:
+            os.kill(int(file.read()), signal.SIGTERM)
+
+
+def run_calm(scratch):
+    s3rver = os.path.join(scratch, "s3rver")
     try:
-        subprocess.run([os.path.join(SERVERS, "ceph-up"), ceph, "2"], check=True, timeout=120)
-        subprocess.run([os.path.join(SERVERS, "s3rver-up"), s3rver], check=True, timeout=60)
-        first = open(os.path.join(ceph, "endpoint-1")).read().strip()
-        other = open(os.path.join(s3rver, "endpoint")).read().strip()
-        env["HOLDFAST_TEST_URL"] = f"s3://holdfast-test?endpoint={first}&connections=64"
-        check_probes(env, first, other)
-        check_versioning(env, first)
-        check_copy(env, first, scratch)
-        run_program("store_test", ["url"], env, "contract", 120)
-        run_program("process_race_test", ["url"], env, "processes", 120)
+        other = start_s3rver(s3rver)
+        with ceph_kit.shared_or_own(scratch) as ceph:
+            bucket = ceph.bucket("s3")
+            check_probes(bucket, other)
+            check_versioning(ceph)
+            check_copy(bucket, scratch)
+            env = dict(ceph.environment, HOLDFAST_TEST_URL=bucket.url(parameters="connections=64"))
+            run_program("store_test", ["url"], env, "contract", 120)
+            run_program("process_race_test", ["url"], env, "processes", 120)
+    finally:
+        stop_s3rver(s3rver)
+
+
+def run_trouble(scratch):
+    with ceph_kit.own(scratch, gateways=2) as ceph:
+        env = dict(ceph.environment, HOLDFAST_CEPH=ceph.folder, HOLDFAST_TESTS=TESTS)
         env.setdefault("HOLDFAST_TEST_ROUNDS", "20")
         run_program("s3_trouble_test", [], env, "trouble", 120)
-    except (OSError, subprocess.SubprocessError) as problem:
+
+
+MODES = {"calm": run_calm, "trouble": run_trouble}
+
+
+def main(words):
+    if len(words) != 1 or words[0] not in MODES:
+        sys.exit("usage: s3_ceph_test.py calm | trouble")
+    scratch = tempfile.mkdtemp(prefix="holdfast-ceph-")
+    try:
+        MODES[words[0]](scratch)
+    except (OSError, subprocess.SubprocessError, ceph_kit.CannotStart) as problem:
         tell(False, "the servers start and the programs end in time", str(problem))
     finally:
-        pid_file = os.path.join(s3rver, "pid")
-        if os.path.exists(pid_file):
-            os.kill(int(open(pid_file).read()), signal.SIGTERM)
-        if os.path.isdir(ceph):
-            subprocess.run([os.path.join(SERVERS, "ceph-down"), ceph], timeout=60)
         shutil.rmtree(scratch, ignore_errors=True)
-    print(f"1..{count}")
-    return 1 if failures else 0
+    return tap_kit.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
