@@ -69,9 +69,9 @@ mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simula
 
 coverage: setup-test ## run check and test, and show which lines and branches of src they reach
 	test -f build-coverage/build.ninja || \
-		$(WITH_GCC) $(DEVELOPER) build-coverage --buildtype=debug -Db_coverage=true \
+		$(WITH_GCC) meson setup build-coverage -Ddeveloper=true --buildtype=debug -Db_coverage=true \
 		-Dc_args=-fprofile-update=atomic
-	sh tools/coverage.sh build-coverage $(RUN) build-coverage:check,test,-alone:3
+	sh tools/coverage.sh build-coverage $(RUN) build-coverage:check,test:4
 
 install: setup ## install under DESTDIR and PREFIX
 	test -f build-install/build.ninja || meson setup build-install

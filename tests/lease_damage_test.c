@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ROUNDS_EACH 5000
+#define ROUNDS_EACH SEED_ROUNDS(5000)
 #define TEXT_MAX    ((size_t)256 * 1024)
 
 /* A plain lease file of another program, as in lease_json_test.c, with members of its own. */

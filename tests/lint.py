@@ -551,8 +551,12 @@ def check_kit_names(tree):
         return
     libc = subprocess.run(["cc", "-print-file-name=libc.so.6"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout.strip()
-    taken = defined_names("-g", core) | defined_names("-D", libc)
-    for name in sorted(defined_names("-g", kits) & taken):
+    yield from judge_kit_names(defined_names("-g", kits),
+                               defined_names("-g", core) | defined_names("-D", libc))
+
+
+def judge_kit_names(kits, libraries):
+    for name in sorted(kits & libraries):
         yield "a test kit defines %s, which a library does too" % name
 
 

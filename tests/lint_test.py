@@ -174,7 +174,7 @@ def check_bad_trees(cases):
 
 
 def check_every_rule_is_broken(cases):
-    broken = {rule for _, _, rule in BAD} | {lint.check_exports}
+    broken = {rule for _, _, rule in BAD} | {lint.check_exports, lint.check_kit_names}
     missing = [sentence for sentence, rule in lint.RULES if rule not in broken]
     cases.add(not missing, "every rule of the lint is broken once here", missing)
 
@@ -190,12 +190,21 @@ def check_exports(cases):
               "a public function that is not exported is found")
 
 
+def check_kit_names(cases):
+    cases.add(not list(lint.judge_kit_names({"lock_held"}, {"fdatasync"})),
+              "a test kit with names of its own passes")
+    cases.add(len(list(lint.judge_kit_names({"lock_held", "fdatasync"}, {"fdatasync"}))) == 1,
+              "a test kit that replaces a function of a library is found")
+
+
 def main():
+    os.environ.pop("HOLDFAST_BUILD", None)  # the scratch trees have no build
     cases = Cases()
     check_good_tree(cases)
     check_bad_trees(cases)
     check_every_rule_is_broken(cases)
     check_exports(cases)
+    check_kit_names(cases)
     print("1..%d" % cases.number)
     return 1 if cases.failed else 0
 

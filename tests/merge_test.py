@@ -29,7 +29,7 @@ from merge_reference import Options
 cases.cases.clear()
 
 LONG = sys.argv[1:2] == ["long"]
-CASES, CASES_FIRST = (120, 1000) if LONG else (40, 0)
+CASES, CASES_FIRST = (120, 1000) if LONG else (8 if cli_test.SANITIZED else 40, 0)
 
 # A sanitizer takes memory of its own.
 with open(PROGRAM, "rb") as program_file:
