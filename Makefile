@@ -4,6 +4,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+FLAKE_RUNS ?= 200
 
 # What `make ab` and `make bench` compare: build folders or git revisions; and options of tools/ab.py.
 A ?=
@@ -28,7 +29,7 @@ TSAN = -Db_sanitize=thread -Db_lundef=false
 TEST_BUILDS = build-gcc/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record mutants coverage install asan tsan clang fuzz bench ab amd64 changed \
+.PHONY: all help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
 	format clean setup setup-test
 
 all: build/build.ninja ## build the program and the library
@@ -87,6 +88,9 @@ tsan: setup-test build-tsan/build.ninja ## the threaded tests under ThreadSaniti
 
 clang: setup-test build-clang/build.ninja ## check, compiled by clang
 	$(RUN) build-clang:check,-source
+
+flakes: setup-test build-gcc/build.ninja ## each test that involves time FLAKE_RUNS times, beside two busy loops
+	sh tools/busy.sh 2 $(RUN) --repeat=$(FLAKE_RUNS) --jobs=4 build-gcc:timed:4
 
 fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inputs join the corpus
 	ninja -C build-fuzz
