@@ -43,6 +43,7 @@ SCRIPTS = [
        "echo end >>$ROOT/running; echo ok 1 - a", 10, "trio") for number in (1, 2, 3)],
     ("hang1", "echo 1..1; >$ROOT/hanging; exec sleep 30", 40, "hang"),
     ("hang2", "echo 1..1; echo ok 1 - a", 10, "hang"),
+    ("signals", "echo 1..1; trap 'echo ok 1 - a; exit 0' INT; kill -INT $$; sleep 1", 10),
     ("early", "echo 1..1; echo 'not ok 1 - early'; exit 1", 40, "early"),
     ("later", "echo 1..1; sleep 2; echo ok 1 - a", 10, "early"),
     ("ceph1", "echo 1..1; test -f $HOLDFAST_SHARED_CEPH/ready && echo ok 1 - a", 10, "ceph"),
@@ -90,6 +91,8 @@ EXPECTED = [
      "its budget is 0 s", "--budget=tiny"),
     ("a line of the table can allow more, and says why", "good", "true", "3 passed, 0 failed", 0,
      "and 99 s more because of the moon", "--budget=lenient"),
+    ("a test can be interrupted though the runner is in the background", "signals", None,
+     "1 passed, 0 failed", 0, ""),
     ("a test can be repeated", "good", None, "9 passed, 0 failed", 0, "3 test programs",
      "--repeat=3"),
     ("tests can be chosen by name", "good,bad", None, "3 passed, 0 failed", 0, "", "--only=goo"),
@@ -130,6 +133,10 @@ def make_project(root):
     return build
 
 
+def in_the_background():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it there
+
+
 def start(build, labels, under_ci=None, *options):
     environment = {key: value for key, value in os.environ.items() if key != "CI"}
     environment["ROOT"] = os.path.dirname(build)
@@ -138,7 +145,7 @@ def start(build, labels, under_ci=None, *options):
     runner = os.path.join(os.path.dirname(build), "tools", "run-tests")
     return subprocess.Popen([sys.executable, runner, *options, "%s:%s" % (build, labels)],
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            env=environment)
+                            env=environment, preexec_fn=in_the_background)
 
 
 def run(*arguments):
