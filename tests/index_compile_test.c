@@ -398,7 +398,7 @@ static void a_copy_that_fails_leaves_the_entry(void **state)
 static void lose_puts(void *argument)
 {
     struct scene *scene = argument;
-    script_rule(&scene->yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
+    script_rule(&scene->yard.store, .name = "puts", .on = ON_PUT, .times = 100, .fate = LOSE);
 }
 
 static void lose_a_reply(void *argument)
