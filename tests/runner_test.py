@@ -76,7 +76,7 @@ EXPECTED = [
     ("a program that bails out has failed", "bail", None, "1 passed, 1 failed", 1,
      "Bail out! no disk"),
     ("a process that is left behind is a failure, and is ended", "litter", None,
-     "1 passed, 1 failed", 1, "left 1 processes running"),
+     "1 passed, 1 failed", 1, "left running: sleep 31"),
     ("a skip is named and counted", "skip", None, "1 passed, 0 failed, 1 skipped", 0,
      "needs a server"),
     ("a skip as cmocka writes it is a skip", "cmocka", None,

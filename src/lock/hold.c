@@ -144,8 +144,9 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* `over`: it was, by our own clock, before we asked; then it was somebody else who ended what
- * is not there any more, and not an attempt of ours without an answer. */
+/* `over`: it was, by our own clock, before we asked. A released lease leaves no trace, so one that is
+ * gone may then have been ended by somebody else, and not by an attempt of ours without an answer. A
+ * completed or failed one stays in the table, and nobody but its holder ends it in that way. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                               struct table_guest *guest, bool over, struct hf_error *error)
 {
@@ -156,11 +157,11 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     request.table.note = note;
     request.guest = guest;
     enum hf_status status = place_ask(lock->place, requests, 1);
+    bool by_others = (over && kind == TABLE_RELEASE) || request.taken || !request.op.maybe_own;
     if (!request_settled(status)) {
         tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
         error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");
-    } else if (status == HF_OK && request.table.already &&
-               (over || request.taken || !request.op.maybe_own)) {
+    } else if (status == HF_OK && request.table.already && by_others) {
         error_set(&request.op.error, HF_LOST, "it was not ours any more");
     } else if (status == HF_MISMATCH) {
         error_set(&request.op.error, HF_LOST, "it is somebody else's");
