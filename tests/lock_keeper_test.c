@@ -268,6 +268,22 @@ static void a_released_lock_tells_nothing(void **state)
 
 /* ---- Giving back --------------------------------------------------------------------- */
 
+/* The table says who completed it, so it is not taken for somebody else's doing. */
+static void what_we_completed_late_is_ours(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock_options options = { .ttl_ms = scaled_ms(200), .no_renewal = true };
+    struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
+    MUST(hf_lock_acquire(lock, 0, &error));
+    pass_ms(scaled_ms(220));
+    IS(HF_EXPIRED, hf_lock_check(lock, &error));
+    script_rule(&pair->one.way, .on = ON_PUT, .part = "/meta/", .times = 1, .fate = LOSE_REPLY);
+    MUST(hf_lock_complete(lock, NULL, &error));
+    assert_int_equal(world_times(&pair->world, "default/meta/deploy.json", "completed"), 1);
+    hf_lock_free(lock);
+}
+
 static void to_free_is_to_give_back(void **state)
 {
     struct pair *pair = *state;
@@ -508,6 +524,8 @@ int main(int argc, char **argv)
         PAIR("a broken lease is told at the next renewal", a_broken_lease_is_told),
         PAIR("a released lock is not renewed, and tells nothing",
              a_released_lock_tells_nothing),
+        PAIR("what was completed late, and without an answer, is told as done",
+             what_we_completed_late_is_ours),
         PAIR("to free a handle is to give back what it holds", to_free_is_to_give_back),
         PAIR("to close a client is to have given back all", to_close_is_to_have_given_back),
         PAIR("to close takes a few seconds at most", to_close_takes_a_few_seconds_at_most),

@@ -505,22 +505,6 @@ static void what_is_over_stays_over(void **state)
     hf_lock_free(lock);
 }
 
-/* The table says who completed it, so it is not taken for somebody else's doing. */
-static void what_we_completed_late_is_ours(void **state)
-{
-    struct pair *pair = *state;
-    struct hf_error error;
-    struct hf_lock_options options = { .ttl_ms = scaled_ms(200), .no_renewal = true };
-    struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
-    MUST(hf_lock_acquire(lock, 0, &error));
-    pass_ms(scaled_ms(220));
-    says(hf_lock_check(lock, &error), &error, HF_EXPIRED, "");
-    script_rule(&pair->one.way, .on = ON_PUT, .part = "/meta/", .times = 1, .fate = LOSE_REPLY);
-    MUST(hf_lock_complete(lock, NULL, &error));
-    assert_int_equal(world_times(&pair->world, TABLE, "completed"), 1);
-    hf_lock_free(lock);
-}
-
 static void chunks_of_the_dead_are_free(void **state)
 {
     struct pair *pair = *state;
@@ -801,8 +785,6 @@ int main(int argc, char **argv)
         PAIR("chunks that a dead worker had are free, once that is proven",
              chunks_of_the_dead_are_free),
         PAIR("a lease that is over is never revived", what_is_over_stays_over),
-        PAIR("what was completed late, and without an answer, is told as done",
-             what_we_completed_late_is_ours),
         PAIR("once in a period is once, when it was completed", once_per_period),
         IT("dates of whole seconds take nothing from a lease", whole_seconds_cost_nothing),
         PAIR("notes and outputs stand beside the lease", notes_are_kept),

@@ -144,9 +144,9 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* `over`: it was, by our own clock, before we asked. A released lease leaves no trace, so one that is
- * gone may then have been ended by somebody else, and not by an attempt of ours without an answer. A
- * completed or failed one stays in the table, and nobody but its holder ends it in that way. */
+/* `over`: it was, by our own clock, before we asked. A released lease leaves no trace, so one that
+ * is gone may then have been ended by somebody else, and not by an attempt of ours without an
+ * answer. A completed or failed one stays in the table, and only its holder ends it in that way. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                               struct table_guest *guest, bool over, struct hf_error *error)
 {
