@@ -81,7 +81,7 @@ END
 build=build-amd64/build
 if [ ! -f "$build/build.ninja" ]; then
 	write_cross_file
-	meson setup "$build" --cross-file build-amd64/cross.ini
+	meson setup "$build" -Ddeveloper=true --cross-file build-amd64/cross.ini
 fi
 ninja -C "$build"
 
@@ -104,10 +104,10 @@ for store in "sqlite:$place/a.db" "dir:$place/dir"; do
 	holdfast --store "$store" store ls
 done
 holdfast version
-if [ -x build/sim/holdfast-sim ]; then
+if [ -x build-gcc/sim/holdfast-sim ]; then
 	echo "amd64: the simulator tells the same story as on this machine"
-	here=$(build/sim/holdfast-sim --seed 7 --hash)
-	there=$(qemu-x86_64-static -L "$root" -cpu max "$build/sim/holdfast-sim" --seed 7 --hash)
+	here=$(build-gcc/sim/holdfast-sim --seed 7 --hash)
+	there=$(qemu-x86_64-static -L "$root" -cpu max "$build-gcc/sim/holdfast-sim" --seed 7 --hash)
 	echo "  $here"
 	[ "$here" = "$there" ] || status=1
 fi
