@@ -19,6 +19,7 @@ TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "
 sys.path.insert(0, os.path.dirname(TOOL))
 sys.dont_write_bytecode = True
 import ab  # noqa: E402
+from cases import equal, true  # noqa: E402
 
 TESTS = []
 
@@ -27,16 +28,6 @@ def it(sentence):
     def add(function):
         TESTS.append((sentence, function))
     return add
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
-
-
-def true(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 # ---- Statistics ---------------------------------------------------------------------------------

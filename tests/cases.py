@@ -23,6 +23,16 @@ def add(sentence, function, make_scratch):
     cases.append((sentence, function, make_scratch))
 
 
+def equal(got, wanted, what=""):
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
+
+
+def true(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
 def run_case(number):
     """In a process of its own: whether the case is good, what it printed, and the seconds it took."""
     _, function, make_scratch = cases[number]

@@ -20,6 +20,7 @@ import time
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import cases
+from cases import equal, true
 
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 MIB = 1024 * 1024
@@ -113,16 +114,6 @@ class Scratch:
 
     def table(self):
         return json.loads(self.out("help", "--json"))
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
-
-
-def true(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 def code(scratch, status):

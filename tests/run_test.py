@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import cases
 import run_trials
+from cases import equal, true
 from run_trials import PROGRAM, until
 
 
@@ -98,16 +99,6 @@ class Scratch:
         process.stdin.write(b"\n")
         process.stdin.flush()
         equal(process.wait(30), expect)
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r:.400}, wanted {wanted!r:.400}")
-
-
-def true(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 def codes():

@@ -13,7 +13,7 @@ import time
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "run-tests")
 SERVERS = {
-    "ceph-up": 'echo "$2" >"$1/up"; echo up >>"$ROOT/cluster"; sleep 0.5',
+    "ceph-up": 'echo "$2" >"$1/up"; echo up >>"$ROOT/cluster"; sleep 0.5; : >"$1/ready"',
     "ceph-down": 'echo down >>"$ROOT/cluster"',
 }
 
