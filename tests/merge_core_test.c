@@ -484,6 +484,58 @@ static void the_file_keeps_its_mode_and_a_link_its_target(void **state)
     assert_int_equal(info.st_mode & 07777, 0640);
 }
 
+/* Whoever removes unfinished files by force knows their names as long as they may exist: it is told
+ * before they are made and after they are gone. */
+static int names_told, names_taken_back;
+
+static void see_name(void *context, int which, const char *path)
+{
+    (void)context;
+    static char told[2][PATH_MAX];
+    if (path) {
+        assert_int_equal(access(path, F_OK), -1);
+        snprintf(told[which], PATH_MAX, "%s", path);
+        names_told++;
+    } else {
+        assert_int_equal(access(told[which], F_OK), -1);
+        names_taken_back++;
+    }
+}
+
+static bool stop_after_names(void *context, uint64_t bytes_done, uint64_t bytes_total)
+{
+    (void)context, (void)bytes_done, (void)bytes_total;
+    return names_told < 2;
+}
+
+static void unfinished_files_are_told_before_they_exist_until_they_are_gone(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    struct buffer text = BUFFER_INIT(8 * MIB);
+    buffer_append(&text, VIEW("no time\n"));
+    for (int row = 0; row < 400000; row++)
+        buffer_print(&text,
+                     "%08d\x1f"
+                     "1\n",
+                     row);
+    const char *input = write_text("in", buffer_view(&text));
+    buffer_release(&text);
+    options.reject_path = in_folder("rejects");
+    options.coding = MERGE_GZIP;
+    options.progress = (struct merge_progress){ stop_after_names, see_name, NULL };
+    assert_status(HF_CANCELLED, merge(&options, &input, 1, &result, &error), &error);
+    assert_int_equal(names_told, 2);
+    assert_int_equal(names_taken_back, 2);
+    options.progress.step = NULL;
+    assert_status(HF_OK, merge(&options, &input, 1, &result, &error), &error);
+    assert_int_equal(result.rows_rejected, 1);
+    assert_int_equal(names_told, 4);
+    assert_int_equal(names_taken_back, 4);
+}
+
 int main(void)
 {
 #define FILES(sentence, function)                                \
@@ -499,6 +551,8 @@ int main(void)
               when_an_allocation_fails_nothing_is_left_behind),
         FILES("a merge that is stopped leaves nothing behind",
               a_merge_that_is_stopped_leaves_nothing_behind),
+        FILES("unfinished files are told before they exist, until they are gone",
+              unfinished_files_are_told_before_they_exist_until_they_are_gone),
         FILES("long records in many inputs are merged fewer at a time",
               long_records_in_many_inputs_are_merged_fewer_at_a_time),
         FILES("records of the longest size fit, sorted or not, with any threads",

@@ -191,22 +191,21 @@ static void name_file(struct cli *cli, const char *path)
     error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(view_of(path), 100)));
 }
 
+static void remove_if_interrupted(void *context, int which, const char *path)
+{
+    (void)context;
+    interrupt_removes((size_t)which, path);
+}
+
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)
 {
-    enum hf_status status = new_file_create(ret_file, cli->env, path.data, &cli->error);
-    if (status == HF_OK) {
-        interrupt_removes(0, ret_file->scratch);
+    struct file_watch watch = { remove_if_interrupted, NULL, 0 };
+    enum hf_status status = new_file_create(ret_file, cli->env, path.data, watch, &cli->error);
+    if (status == HF_OK)
         return HF_OK;
-    }
     name_file(cli, path.data);
     new_file_release(ret_file);
     return status;
-}
-
-void target_drop(struct new_file *file)
-{
-    interrupt_removes(0, NULL);
-    new_file_release(file);
 }
 
 enum hf_status target_keep(struct cli *cli, struct new_file *file)
@@ -218,7 +217,7 @@ enum hf_status target_keep(struct cli *cli, struct new_file *file)
         status = new_file_keep(file, &cli->error);
     if (status != HF_OK)
         name_file(cli, file->path);
-    target_drop(file);
+    new_file_release(file);
     return status;
 }
 
@@ -257,7 +256,7 @@ static enum hf_status fetch_to_file(struct cli *cli, const char *path, fetch_fn 
     status = fetch(argument, file.fd, &cli->error);
     if (status == HF_OK)
         return target_keep(cli, &file);
-    target_drop(&file);
+    new_file_release(&file);
     return status;
 }
 

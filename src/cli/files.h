@@ -30,15 +30,13 @@ enum hf_status source_take(struct cli *cli, const char *path, struct view label,
  * folder is INVALID. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
-/* A file that is written under another name first (merge/new_file.h); a second signal removes
- * it. */
+/* A file that is written under another name first (merge/new_file.h); a second signal removes it, and
+ * new_file_release drops it. */
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);
 
 /* Makes the file whole on disk and gives it its name. It is closed, on failure too, and then no
  * trace of it is left. */
 enum hf_status target_keep(struct cli *cli, struct new_file *file);
-
-void target_drop(struct new_file *file);
 
 /* Fills an empty file. */
 typedef enum hf_status fetch_fn(void *argument, int fd, struct hf_error *error);

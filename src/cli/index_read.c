@@ -298,7 +298,7 @@ static enum hf_status export_to_file(struct index_walking *walking, struct view 
     output_release(&out);
     if (status == HF_OK)
         return target_keep(cli, &file);
-    target_drop(&file);
+    new_file_release(&file);
     return status;
 }
 

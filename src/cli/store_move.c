@@ -79,7 +79,7 @@ static enum hf_status get_to_file(struct cli *cli, struct get_call *get, struct 
         return status;
     status = fetch(cli, get, file.fd);
     if (status != HF_OK) {
-        target_drop(&file);
+        new_file_release(&file);
         return status;
     }
     return target_keep(cli, &file);

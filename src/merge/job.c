@@ -80,10 +80,10 @@ enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *er
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-void job_tell_name(const struct job *job, enum job_file which, const char *path)
+struct file_watch job_watch(const struct job *job, enum job_file which)
 {
-    if (job->options->progress.writes)
-        job->options->progress.writes(job->options->progress.context, (int)which, path);
+    const struct merge_progress *progress = &job->options->progress;
+    return (struct file_watch){ progress->writes, progress->context, (int)which };
 }
 
 enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,
@@ -92,11 +92,11 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
     bool output = which == JOB_OUTPUT;
     enum hf_status status =
         sink_create(ret_sink, job->env, output ? job->output : job->options->reject_path,
-                    output ? job->options->coding : MERGE_PLAIN, &job->budget, error);
+                    job_watch(job, which), output ? job->options->coding : MERGE_PLAIN,
+                    &job->budget, error);
     if (status == HF_OK) {
         ret_sink->intermediate = output && job->options->intermediate;
         ret_sink->ahead = !ret_sink->intermediate || job->options->synced_later;
-        job_tell_name(job, which, ret_sink->file.scratch);
     }
     return status;
 }
@@ -106,7 +106,6 @@ void job_release(struct job *job, enum job_file which, struct sink *sink)
     bool rejects = which == JOB_REJECTS;
     if (rejects && !job->rejecting)
         return;
-    job_tell_name(job, which, NULL); /* the name itself goes with the sink */
     sink_release(sink);
     if (rejects)
         job->rejecting = false;

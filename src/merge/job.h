@@ -63,12 +63,12 @@ typedef enum hf_status job_use_bytes(void *context, struct view bytes, struct hf
 enum hf_status job_read(struct job *job, const struct feed *feed, job_use_bytes *use,
                         void *context, struct hf_error *error);
 
-/* What a file is called as long as it is not whole, for whoever removes it in case of the worst;
- * NULL: there is none any more. */
 enum job_file { JOB_OUTPUT, JOB_REJECTS };
-void job_tell_name(const struct job *job, enum job_file which, const char *path);
 
-/* Makes the output, or the reject file, and tells its name. */
+/* Who is told what a file is called as long as it is not whole. */
+struct file_watch job_watch(const struct job *job, enum job_file which);
+
+/* Makes the output, or the reject file. */
 enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,
                           struct hf_error *error);
 void job_release(struct job *job, enum job_file which, struct sink *sink);

@@ -203,16 +203,14 @@ static enum hf_status merge_exec(struct job *job, const char *const *inputs, siz
                                  struct hf_error *error)
 {
     struct new_file file;
-    enum hf_status status = new_file_reserve(&file, job->env, job->output, error);
+    enum hf_status status =
+        new_file_reserve(&file, job->env, job->output, job_watch(job, JOB_OUTPUT), error);
     if (status != HF_OK)
         error_about(error, job->output);
-    else
-        job_tell_name(job, JOB_OUTPUT, file.scratch);
     if (status == HF_OK)
         status = run_command(job, inputs, count, &file, error);
     if (status == HF_OK)
         status = new_file_keep(&file, error);
-    job_tell_name(job, JOB_OUTPUT, NULL);
     new_file_release(&file);
     return status;
 }

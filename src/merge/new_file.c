@@ -87,13 +87,22 @@ static enum hf_status check_place(const struct new_file *file, const char *path,
     return HF_OK;
 }
 
-enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
-                                struct hf_error *error)
+static void tell(const struct new_file *file, const char *scratch)
 {
-    *file = (struct new_file){ .fd = -1 };
+    if (file->watch.writes)
+        file->watch.writes(file->watch.context, file->watch.which, scratch);
+}
+
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct file_watch watch, struct hf_error *error)
+{
+    *file = (struct new_file){ .fd = -1, .watch = watch };
     if (!choose_names(file, env, path))
         return error_no_memory(error);
-    return check_place(file, path, error);
+    enum hf_status status = check_place(file, path, error);
+    if (status == HF_OK)
+        tell(file, file->scratch);
+    return status;
 }
 
 static void keep_mode(const struct new_file *file)
@@ -118,9 +127,9 @@ enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
 }
 
 enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
-                               struct hf_error *error)
+                               struct file_watch watch, struct hf_error *error)
 {
-    enum hf_status status = new_file_reserve(file, env, path, error);
+    enum hf_status status = new_file_reserve(file, env, path, watch, error);
     if (status != HF_OK)
         return status;
     file->fd = open(file->scratch, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -154,6 +163,7 @@ void new_file_release(struct new_file *file)
     bool remove = file->scratch && !file->kept;
     if (remove && unlink(file->scratch) != 0 && errno == EISDIR)
         rmdir(file->scratch);
+    tell(file, NULL);
     if (file->fd >= 0)
         close(file->fd);
     free(file->scratch);

@@ -18,24 +18,33 @@ int nameless_file(const char *folder);
  * UNAVAILABLE: it says nothing of where they come from. */
 enum hf_status temporary_file(int *ret_fd, struct hf_error *error);
 
+/* Whoever removes unfinished files should the process end by force: it is told the scratch name
+ * before there can be a file, and NULL when there is none any more. */
+struct file_watch {
+    void (*writes)(void *context, int which, const char *path); /* may be NULL */
+    void *context;
+    int which;
+};
+
 struct new_file {
     int fd;        /* -1: not open */
     char *path;    /* what it will be called, the links of an old file followed */
     char *scratch; /* what it is called meanwhile */
     bool kept;     /* it has its name */
+    struct file_watch watch;
 };
 
 /* Chooses the names; somebody else writes the file. INVALID for a path where something is that
  * is no regular file, or that leads through /dev or /proc, where a name is not a file's own. */
 enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
-                                struct hf_error *error);
+                                struct file_watch watch, struct hf_error *error);
 
 /* Opens what somebody else has written under the scratch name. */
 enum hf_status new_file_take(struct new_file *file, struct hf_error *error);
 
 /* Chooses the names and makes the file, with the mode of the old one if there is one. */
 enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
-                               struct hf_error *error);
+                               struct file_watch watch, struct hf_error *error);
 
 /* Gives the file, whose bytes are on disk, its name, and sees that the name is too. When only
  * that last step fails, the file is `kept` all the same. */

@@ -78,13 +78,13 @@ static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_e
 /* ---- Open ---------------------------------------------------------------------------- */
 
 enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           enum merge_coding coding, struct budget *budget,
-                           struct hf_error *error)
+                           struct file_watch watch, enum merge_coding coding,
+                           struct budget *budget, struct hf_error *error)
 {
     enum hf_status status = init(sink, budget, error);
     sink->ahead = true;
     if (status == HF_OK)
-        status = new_file_create(&sink->file, env, path, error);
+        status = new_file_create(&sink->file, env, path, watch, error);
     if (status == HF_OK && coding != MERGE_PLAIN)
         status = encoder_new(coding, &sink->encoder, error);
     if (status != HF_OK) {

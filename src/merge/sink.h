@@ -32,8 +32,8 @@ struct sink {
 
 /* A file that appears under `path` when it is kept. A sink that could not be made is released. */
 enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           enum merge_coding coding, struct budget *budget,
-                           struct hf_error *error);
+                           struct file_watch watch, enum merge_coding coding,
+                           struct budget *budget, struct hf_error *error);
 
 /* A nameless file in a folder, gone when it is closed. */
 enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
