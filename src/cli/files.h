@@ -30,8 +30,8 @@ enum hf_status source_take(struct cli *cli, const char *path, struct view label,
  * folder is INVALID. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
-/* A file that is written under another name first (merge/new_file.h); a second signal removes it, and
- * new_file_release drops it. */
+/* A file that is written under another name first (merge/new_file.h); a second signal removes it,
+ * and new_file_release drops it. */
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);
 
 /* Makes the file whole on disk and gives it its name. It is closed, on failure too, and then no
