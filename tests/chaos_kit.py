@@ -119,8 +119,9 @@ class Crew:
 # ---- Stores -------------------------------------------------------------------------------------
 
 # Where a test is at work: a scratch folder, a function that gives a Bucket for a name, and, where
-# there is a gateway, one that gives a Bucket behind a relay and that relay.
-Site = collections.namedtuple("Site", "folder bucket relayed")
+# there is a gateway, one that gives a Bucket behind a proxy, which is made by a function of the
+# gateway's endpoint, and that proxy.
+Site = collections.namedtuple("Site", "folder bucket behind")
 
 
 def on_ceph(story, place):
@@ -129,11 +130,11 @@ def on_ceph(story, place):
         say(f"the cluster is up after {time.monotonic() - begun:.1f} s")
         ours = ceph.bucket("chaos")
 
-        def relayed(name):
-            relay = ceph_kit.Relay("127.0.0.1", ceph.endpoint())
-            return Bucket(ours.url_at(relay.endpoint, name), ceph.environment), relay
+        def behind(name, make_proxy):
+            proxy = make_proxy(ceph.endpoint())
+            return Bucket(ours.url_at(proxy.endpoint, name), ceph.environment), proxy
 
-        story(Site(place, lambda name: Bucket(ours.url(name), ceph.environment), relayed))
+        story(Site(place, lambda name: Bucket(ours.url(name), ceph.environment), behind))
 
 
 def on_disk(story, place, store):

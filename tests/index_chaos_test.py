@@ -31,6 +31,7 @@ import time
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 
+import ceph_kit
 import chaos_kit
 import index_audit
 from bucket import Folder, open_store, winners
@@ -543,10 +544,11 @@ def judge_counts(counts):
 def on_site(site, options):
     """The story; where requests can be counted, that is done beside it, in its long waits."""
     counters, counts = Crowd(), {}
-    if site.relayed:
-        counters.start(count_requests, site.bucket("count"), *site.relayed("count"), counts)
+    if site.behind:
+        relayed, relay = site.behind("count", lambda endpoint: ceph_kit.Relay("127.0.0.1", endpoint))
+        counters.start(count_requests, site.bucket("count"), relayed, relay, counts)
     story(site.bucket("chaos"), options, site.folder)
-    if site.relayed:
+    if site.behind:
         finished = counters.join(PATIENCE)
         tell(finished and not counters.trouble, "all requests are counted", "\n".join(counters.trouble))
         judge_counts(counts)
