@@ -165,8 +165,11 @@ struct hf_client_options {
 HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_options *options,
                                      struct hf_client **ret_client, struct hf_error *error);
 
-/* All its locks must have been freed. Waits for what is being given back in the background, for
- * a few seconds at most. NULL is fine. */
+/* Free the locks, keys and transactions of a client before you close it. What a handle that is
+ * left still holds is given back, as hf_lock_free would: the handle is told LOST, is granted
+ * nothing any more (CANCELLED, also to a call that waits in line), and must still be freed; the
+ * memory and the store of the client go with the last one. Waits for what is being given back
+ * in the background, for a few seconds at most. NULL is fine. */
 HF_API void hf_client_close(struct hf_client *client);
 
 /* ---- Locks --------------------------------------------------------------------------- */
@@ -235,9 +238,10 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  *   HELD     wait_ms was 0, and it is not free (hf_lock_blocked tells which scopes)
  *   TIMEOUT  waited in vain, and left the line
  *   ALREADY  once_per_ms: it was done
+ *   UNSUPPORTED  once_per_ms: it could not be remembered for so long
  *   UNSURE   no answer; it is being given back
  *   LOST     granted, but too late to be of use; given back
- *   CANCELLED  hf_lock_cancel was called meanwhile
+ *   CANCELLED  hf_lock_cancel was called meanwhile, or the client was closed
  *   EXPIRED, LOST  of a handle that holds a lease that is over: release it first
  *   INVALID, MISMATCH  the table allows no such ttl, or others use another number of slots
  *   UNAVAILABLE, DENIED, CORRUPT  the store's; TIMEOUT of a store that does not answer, too

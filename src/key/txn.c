@@ -61,11 +61,13 @@ static enum hf_status join(struct hf_txn *txn, struct hf_error *error)
 
 static void free_handle(struct hf_txn *txn)
 {
+    struct hf_client *client = txn->client;
     env_mutex_release(&txn->mutex);
     doc_free(txn->doc);
     free(txn->keys);
     free(txn->others);
     free(txn);
+    client_drop(client);
 }
 
 static enum hf_status new_handle(struct hf_client *client, const char *id,
@@ -90,6 +92,7 @@ static enum hf_status new_handle(struct hf_client *client, const char *id,
         return status;
     }
     env_mutex_init(client->env, &txn->mutex);
+    client_keep(client);
     *ret_txn = txn;
     return HF_OK;
 }

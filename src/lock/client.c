@@ -86,6 +86,7 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
     env_mutex_init(client->env, &client->shared.mutex);
+    client->shared.handles = 1;
     keeper_init(&client->keeper, client->env);
     tidier_init(&client->tidier, client->env);
     fence_shelf_init(&client->fences, client->env);
@@ -100,26 +101,11 @@ static void place_free(struct place *place)
     free(place);
 }
 
-void hf_client_close(struct hf_client *client)
+void client_keep(struct hf_client *client)
 {
-    if (!client)
-        return;
-    keeper_release(client);
-    tidier_release(client);
-    while (client->shared.idle) {
-        struct place *place = client->shared.idle;
-        client->shared.idle = place->idle_next;
-        map_take(&client->shared.places, doc_key(place->doc));
-        place_free(place);
-    }
-    fence_shelf_release(&client->fences);
-    check(client->shared.places.count == 0); /* all locks have been freed */
-    map_release(&client->shared.places);
-    env_mutex_release(&client->shared.mutex);
-    clock_release(&client->clock);
-    if (client->owns_store)
-        store_close(client->store);
-    free(client);
+    env_mutex_lock(&client->shared.mutex);
+    client->shared.handles++;
+    env_mutex_unlock(&client->shared.mutex);
 }
 
 void client_active(struct hf_client *client)
@@ -241,4 +227,79 @@ struct place *place_share(struct place *place)
     place->users++;
     env_mutex_unlock(&place->client->shared.mutex);
     return place;
+}
+
+/* ---- Closing ------------------------------------------------------------------------- */
+
+static void client_free(struct hf_client *client)
+{
+    keeper_release(client);
+    tidier_release(client);
+    while (client->shared.idle) {
+        struct place *place = client->shared.idle;
+        client->shared.idle = place->idle_next;
+        map_take(&client->shared.places, doc_key(place->doc));
+        place_free(place);
+    }
+    fence_shelf_release(&client->fences);
+    check(client->shared.places.count == 0); /* of no handle, since none is left */
+    map_release(&client->shared.places);
+    env_mutex_release(&client->shared.mutex);
+    clock_release(&client->clock);
+    if (client->owns_store)
+        store_close(client->store);
+    free(client);
+}
+
+void client_drop(struct hf_client *client)
+{
+    env_mutex_lock(&client->shared.mutex);
+    bool last = --client->shared.handles == 0;
+    env_mutex_unlock(&client->shared.mutex);
+    if (last)
+        client_free(client);
+}
+
+/* The place in use that follows another by the key of its table, or the first; NULL: that was the
+ * last. Until place_drop. */
+static struct place *place_after(struct hf_client *client, const struct place *last)
+{
+    struct view key = last ? doc_key(last->doc) : VIEW("");
+    env_mutex_lock(&client->shared.mutex);
+    struct place *place = map_seek(&client->shared.places, key, /* beyond */ last != NULL);
+    while (place && place->users == 0)
+        place = map_seek(&client->shared.places, doc_key(place->doc), /* beyond */ true);
+    if (place)
+        place->users++;
+    env_mutex_unlock(&client->shared.mutex);
+    return place;
+}
+
+/* Wakes every call that waits in line; each leaves the line by itself. */
+static void cancel_waits(struct hf_client *client)
+{
+    struct place *place = place_after(client, /* last */ NULL);
+    while (place) {
+        struct place *last = place;
+        room_cancel_all(place);
+        place = place_after(client, last);
+        place_drop(last);
+    }
+}
+
+/* What is still held is given back now; the rest of the client goes with its last handle. */
+void hf_client_close(struct hf_client *client)
+{
+    if (!client)
+        return;
+    env_mutex_lock(&client->shared.mutex);
+    bool left = client->shared.handles > 1;
+    env_mutex_unlock(&client->shared.mutex);
+    check(!left || client->owns_store); /* else its store is closed before its handles are */
+    if (left) {
+        keeper_give_all_back(client);
+        cancel_waits(client);
+        tidier_wait(client);
+    }
+    client_drop(client);
 }

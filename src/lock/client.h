@@ -62,6 +62,8 @@ struct hf_client {
         struct place *idle; /* the longest unused first */
         size_t idle_count;
         uint64_t last_id;
+        size_t
+            handles; /* locks and transactions not yet freed, and the client until it is closed */
         uint64_t cleared[SWEEP_MODES]; /* leases that were over, by on whose behalf */
     } shared;
     struct {
@@ -73,9 +75,14 @@ struct hf_client {
     struct fence_shelf fences;
 };
 
-/* A client of a store that stays the caller's. */
+/* A client of a store that stays the caller's, who closes it after the client and so must have
+ * freed every handle before. */
 enum hf_status client_new(struct store *store, const struct hf_client_options *options,
                           struct hf_client **ret_client, struct hf_error *error);
+
+/* A handle that needs the client to exist, though it may be closed before the handle is freed. */
+void client_keep(struct hf_client *client);
+void client_drop(struct hf_client *client);
 
 /* The place of a table, until place_drop. */
 enum hf_status place_take(struct hf_client *client, struct view key, struct place **ret_place,

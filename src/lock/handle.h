@@ -33,6 +33,7 @@ struct hf_lock {
     uint64_t token;
     struct validity validity;
     enum hf_status gone; /* OK, or EXPIRED, or LOST */
+    bool given_back;     /* in the background, when the client was closed */
 
     /* The keeper's. */
     struct hf_lock *next, *previous;
@@ -55,6 +56,9 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
 /* Holds what a request was granted or has renewed, and keeps it. False: its time is over already,
  * and the handle is idle. */
 bool lock_take_up(struct hf_lock *lock, const struct request *request);
+
+/* Leaves the end of a lease, or of a place in line, to the tidier: nobody need wait for it. */
+void lock_give_back(struct hf_lock *lock);
 
 /* Ends it, as hf_lock_release, _complete and _fail do; the guest, which may be NULL, in the same
  * write. When there is no answer the lease is ended in the background, without the guest. */

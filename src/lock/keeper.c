@@ -54,6 +54,33 @@ static void unpin_locked(struct keeper *keeper, struct hf_lock *lock)
         env_cond_broadcast(&keeper->unpinned);
 }
 
+static struct hf_lock *next_to_give_back_locked(const struct keeper *keeper)
+{
+    struct hf_lock *lock = keeper->first;
+    while (lock && lock->given_back)
+        lock = lock->next;
+    return lock;
+}
+
+/* The handle stays in the list as one whose lease was lost, until it is released or freed. */
+void keeper_give_all_back(struct hf_client *client)
+{
+    struct keeper *keeper = &client->keeper;
+    env_mutex_lock(&keeper->mutex);
+    keeper->closed = true;
+    for (struct hf_lock *lock; (lock = next_to_give_back_locked(keeper)) != NULL;) {
+        lock->given_back = true;
+        if (lock->gone == HF_OK)
+            lock_gone_locked(lock, HF_LOST);
+        lock->pins++; /* it may be freed meanwhile */
+        env_mutex_unlock(&keeper->mutex);
+        lock_give_back(lock);
+        env_mutex_lock(&keeper->mutex);
+        unpin_locked(keeper, lock);
+    }
+    env_mutex_unlock(&keeper->mutex);
+}
+
 /* ---- The watcher --------------------------------------------------------------------- */
 
 static void tell_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_lock_event event)

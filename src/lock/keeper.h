@@ -20,6 +20,7 @@ struct keeper {
     struct env_cond unpinned;
     struct env_cond entry_due; /* for the indexer */
     struct hf_lock *first;     /* those that are held */
+    bool closed;               /* nothing is held from now on */
     bool stopping;
     struct env_task *watcher;
     struct env_task *renewers[RENEWERS_MAX];
@@ -41,6 +42,10 @@ void keeper_add_locked(struct hf_client *client, struct hf_lock *lock);
 
 /* Not any more; waits for a renewal or notification that is under way. With the mutex held. */
 void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock);
+
+/* The client is closed while handles are left: what they hold is LOST to them and given back in the
+ * background, and nothing will be granted to them any more. */
+void keeper_give_all_back(struct hf_client *client);
 
 /* ---- Entries of the expiry index (keeper_index.c) ------------------------------------- */
 

@@ -64,12 +64,14 @@ enum hf_status lock_new_at(struct hf_client *client, struct place *place,
     lock->seat.poll = options->poll_ms > 0 ? SPAN_MS(options->poll_ms) : client->poll;
     env_mutex_init(client->env, &lock->calls);
     env_cond_init(client->env, &lock->seat.wake);
+    client_keep(client);
     *ret_lock = lock;
     return HF_OK;
 }
 
 static void free_handle(struct hf_lock *lock)
 {
+    struct hf_client *client = lock->client;
     env_cond_release(&lock->seat.wake);
     env_mutex_release(&lock->calls);
     place_drop(lock->place);
@@ -78,6 +80,7 @@ static void free_handle(struct hf_lock *lock)
     free(lock->scopes);
     free(lock->blocked);
     free(lock);
+    client_drop(client);
 }
 
 /* Reads the scopes into one allocation with their texts, and finds their table: all must live
@@ -172,8 +175,7 @@ void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
         mono_before(validity->t0, lock->half_life) ? lock->half_life : validity->t0;
 }
 
-/* Leaves the end of it to the keeper: nobody knows what the table says. */
-static void give_back(struct hf_lock *lock)
+void lock_give_back(struct hf_lock *lock)
 {
     struct span time = lock->ttl.us > LINE_TIME.us ? lock->ttl : LINE_TIME;
     tie_up(place_share(lock->place), TABLE_CANCEL, view_of(lock->id), 0, VIEW(""), time);
@@ -187,12 +189,13 @@ bool lock_take_up(struct hf_lock *lock, const struct request *request)
     lock->token = request->table.granted;
     lock->ttl = request->ttl;
     lock->gone = HF_OK;
+    lock->given_back = false;
     lock->depth = 1;
     lock->state = LOCK_HELD;
     lock->tell_safe = lock->tell_gone = false;
     lock->half_life = mono_add(validity.t0, SPAN_US(lock->ttl.us / 2));
     lock_renewed_locked(lock, &validity);
-    bool valid = lock_check_locked(lock) == HF_OK;
+    bool valid = lock_check_locked(lock) == HF_OK && !keeper->closed;
     if (valid)
         keeper_add_locked(lock->client, lock);
     else
@@ -201,12 +204,27 @@ bool lock_take_up(struct hf_lock *lock, const struct request *request)
     return valid;
 }
 
+static enum hf_status refuse_closed(struct hf_error *error)
+{
+    return error_set(error, HF_CANCELLED, "its client is closed");
+}
+
+static bool is_closed(struct hf_client *client)
+{
+    env_mutex_lock(&client->keeper.mutex);
+    bool closed = client->keeper.closed;
+    env_mutex_unlock(&client->keeper.mutex);
+    return closed;
+}
+
 static enum hf_status become_held(struct hf_lock *lock, const struct request *request,
                                   struct hf_error *error)
 {
     if (lock_take_up(lock, request))
         return error_clear(error);
-    give_back(lock);
+    lock_give_back(lock);
+    if (is_closed(lock->client))
+        return refuse_closed(error);
     return error_set(error, HF_LOST, "it was granted too late to be of use, and is given back");
 }
 
@@ -221,7 +239,7 @@ static enum hf_status take_answer(struct hf_lock *lock, struct request *request,
         return error_set(error, HF_HELD, "in line behind %zu", request->table.position);
     bool in_line = request->table.in_line && status != HF_ALREADY;
     if (status == HF_UNSURE || in_line) /* an attempt without an answer may have put us there */
-        give_back(lock);
+        lock_give_back(lock);
     if (error)
         *error = request->op.error;
     return status;
@@ -346,7 +364,7 @@ static enum hf_status claim(struct hf_lock *lock, struct mono_time deadline,
     if (not_done) /* the table still has us in line */
         return error_set(error, HF_HELD, "in line; the store does not answer");
     if (!is_answer(status)) /* so it has, and nobody will come */
-        give_back(lock);
+        lock_give_back(lock);
     return take_answer(lock, &request, error);
 }
 
@@ -359,7 +377,7 @@ static enum hf_status leave_line(struct hf_lock *lock, enum hf_status why, const
                  request_deadline(lock, (struct mono_time){ 0 }));
     request.table.id = view_of(lock->id);
     if (place_ask(lock->place, requests, 1) != HF_OK)
-        give_back(lock);
+        lock_give_back(lock);
     return error_set(error, why, "%s", words);
 }
 
@@ -391,7 +409,10 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     if (*ret_held && lock->scope_count > 0)
         lock->depth++;
     bool waiting = lock->state == LOCK_WAITING;
+    bool closed = keeper->closed;
     env_mutex_unlock(&keeper->mutex);
+    if (closed)
+        return refuse_closed(error);
     if (status != HF_OK)
         return error_set(error, status, "release what was lost, then acquire again");
     if (waiting)
@@ -522,20 +543,21 @@ bool hf_lock_blocked(struct hf_lock *lock, size_t index)
     return blocked;
 }
 
-/* Leaves the line and the keeper's hands. True when it was held. */
+/* Leaves the line and the keeper's hands. True when it was held, and nobody has given it back. */
 static bool let_go(struct hf_lock *lock)
 {
     struct hf_client *client = lock->client;
     if (state_of(lock) == LOCK_WAITING) {
         give_up_seat(lock);
-        give_back(lock);
+        lock_give_back(lock);
     }
     env_mutex_lock(&client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
     if (held)
         keeper_remove_locked(client, lock);
+    bool to_end = held && !lock->given_back;
     env_mutex_unlock(&client->keeper.mutex);
-    return held;
+    return to_end;
 }
 
 void hf_lock_free(struct hf_lock *lock)
@@ -544,7 +566,7 @@ void hf_lock_free(struct hf_lock *lock)
         return;
     if (let_go(lock)) {
         client_active(lock->client);
-        give_back(lock);
+        lock_give_back(lock);
     }
     free_handle(lock);
 }

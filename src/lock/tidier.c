@@ -63,6 +63,8 @@ static void try_locked(struct hf_client *client, struct loose_end *loose)
     if (!settled && mono_before(now, loose->give_up_at))
         return;
     take_out_locked(tidier, loose);
+    if (!tidier->first)
+        env_cond_broadcast(&tidier->changed); /* for whoever waits for that */
     free(loose);
     env_mutex_unlock(&tidier->mutex);
     place_drop(place);
@@ -128,13 +130,23 @@ void tie_up(struct place *place, enum table_op_kind kind, struct view id, uint64
             memcpy(loose->note, note.data, note.size);
         tidier->first = loose;
         tidier->count++;
-        env_cond_signal(&tidier->changed);
+        env_cond_broadcast(&tidier->changed);
     }
     env_mutex_unlock(&tidier->mutex);
     if (!kept) { /* then it ends by itself, when its time is over */
         free(loose);
         place_drop(place);
     }
+}
+
+void tidier_wait(struct hf_client *client)
+{
+    struct tidier *tidier = &client->tidier;
+    env_mutex_lock(&tidier->mutex);
+    struct mono_time until = mono_add(env_now(client->env), CLOSE_TIME);
+    while (tidier->first && mono_before(env_now(client->env), until))
+        env_cond_wait_until(&tidier->changed, &tidier->mutex, until);
+    env_mutex_unlock(&tidier->mutex);
 }
 
 void tidier_release(struct hf_client *client)

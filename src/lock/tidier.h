@@ -24,6 +24,9 @@ struct tidier {
 
 void tidier_init(struct tidier *tidier, struct env *env);
 
+/* Waits until nothing is left to end, for a few seconds at most. */
+void tidier_wait(struct hf_client *client);
+
 /* Goes on for a few seconds at most, and ends the task. */
 void tidier_release(struct hf_client *client);
 
