@@ -192,17 +192,20 @@ enum hf_lock_event {
     HF_LOCK_GONE,   /* no longer ours; nobody else can have it yet unless it was broken */
 };
 
+/* For `once_slack_ms`: no slack at all. */
+#define HF_NO_SLACK (-1)
+
 struct hf_lock_options {
     int64_t ttl_ms;
     enum hf_mode mode;
-    uint32_t slots;  /* of HF_SLOTS: how many may hold at once; all must say the same */
-    bool no_renewal; /* leave renewing to the caller (hf_lock_renew) */
-    int64_t poll_ms; /* while waiting look this often; 0: by the kind of store */
-    int64_t
-        once_per_ms; /* ALREADY if hf_lock_complete was called within this time; 0: never mind */
-    const char *output; /* an object that the holder is going to write, or NULL */
-    uint32_t level;     /* of that output */
-    const char *note;   /* JSON to stand beside the lease, or NULL */
+    uint32_t slots;        /* of HF_SLOTS: how many may hold at once; all must say the same */
+    bool no_renewal;       /* leave renewing to the caller (hf_lock_renew) */
+    int64_t poll_ms;       /* while waiting look this often; 0: by the kind of store */
+    int64_t once_per_ms;   /* ALREADY if it was done within this time; 0: never mind */
+    int64_t once_slack_ms; /* so much earlier will do; 0: a tenth of once_per_ms */
+    const char *output;    /* an object that the holder is going to write, or NULL */
+    uint32_t level;        /* of that output */
+    const char *note;      /* JSON to stand beside the lease, or NULL */
 
     /* May be NULL. Called from a thread of the client, without any lock of the library held;
      * must not block, and may call what is marked "local" below, nothing else. */
@@ -211,6 +214,20 @@ struct hf_lock_options {
 };
 
 #define HF_LOCK_OPTIONS ((struct hf_lock_options){ .ttl_ms = 30000 })
+
+/* ONCE A PERIOD. A lock that is acquired with once_per_ms is granted only if nobody who held
+ * the same scopes called hf_lock_complete within that time, counted from when *they* were
+ * granted the lock, less the slack: so a job that starts every hour with once_per_ms of an hour
+ * runs every hour, however long it takes and however its start wavers. Time is that of the
+ * store's clock; on a local store that of this boot of the machine, and across boots the
+ * calendar.
+ *
+ * Who completes it is remembered for the once_per_ms with which it was acquired, so all should
+ * name the same. A table remembers up to 512 completions; where it cannot promise to remember
+ * one more, acquire says UNSUPPORTED and nothing is granted. A name has a table of its own and
+ * always can; paths, trees and ranges share one. A completion without a period is remembered as
+ * long as there is room, and counts from its end. A table that was damaged, or brought back
+ * from a backup, has forgotten what it had been told since. */
 
 /* A handle for a scope. Local: asks nothing of the store. `options` may be NULL. */
 HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
@@ -278,8 +295,8 @@ HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error
  *   LOST    it had ended by itself or was broken: the work may have overlapped with somebody
  *           else's
  *   UNSURE  no answer; not held any more, and given back in the background
- * `note` is JSON or NULL. `complete` is remembered for once_per_ms, `fail` is kept for people
- * to look at. */
+ * `note` is JSON or NULL. `complete` is remembered for the once_per_ms of its lock, `fail` is kept
+ * for people to look at. */
 HF_API enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note,
                                        struct hf_error *error);

@@ -29,7 +29,7 @@ struct lock_work {
     /* Of the first wish: true time at which somebody was told that it is completed; -1: never.
      * And on which boot of its machine. */
     int64_t completed_us;
-    int64_t completing_us; /* when that was asked for: it was done between the two */
+    int64_t began_us; /* no later than when that one was granted it */
     char completed_boot[64];
     unsigned left[NODES_MAX + 1];
     bool rested[NODES_MAX + 1];    /* has nothing to do any more but to come to its end */
@@ -67,6 +67,7 @@ struct use {
     struct claim_note note;
     bool cancelled; /* somebody was going to cancel */
     int64_t asked_us;
+    int64_t refused_us; /* it was not granted yet: asked_us, or when it looked last */
 };
 
 #define USE_TRACE(use, format, ...)                                      \

@@ -138,6 +138,7 @@ static enum hf_status poll_for_it(struct use *use, struct hf_error *error)
     for (uint64_t left = 1 + process_below(process, 30); status == HF_HELD && left > 0;
          left--) {
         env_sleep(process->env, SPAN_MS(use->options.poll_ms));
+        use->refused_us = process_true_now(process);
         status = hf_lock_poll(use->lock, error);
     }
     judge_leaves(use->claim);
@@ -161,7 +162,7 @@ static enum hf_status ask(struct use *use, struct hf_error *error)
     struct process *process = use->process;
     int64_t wait_ms =
         1 + (int64_t)process_below(process, process_one_in(process, 4) ? 12000 : 5000);
-    use->asked_us = process_true_now(process);
+    use->asked_us = use->refused_us = process_true_now(process);
     switch (process_below(process, 8)) {
     case 0:
     case 1: return ask_once(use, error);
@@ -217,14 +218,14 @@ static void judge_refusal(struct use *use, enum hf_status status, const struct h
 static void judge_once_per(struct use *use)
 {
     const struct lock_work *work = use->process->work;
-    int64_t since_us = process_true_now(use->process) - work->completing_us;
+    int64_t since_us = process_true_now(use->process) - work->began_us;
+    int64_t period_us = use->options.once_per_ms * 1000 / 10 * 9; /* less the slack */
     if (work->plan.local && /* else there is nothing but calendars */
         (work->plan.apart || strcmp(work->completed_boot, env_boot_id(use->process->env)) != 0))
         return;
     if (use->options.once_per_ms > 0 && work->plan.store_time && work->completed_us >= 0 &&
-        work->completed_us < use->asked_us &&
-        since_us < use->options.once_per_ms * 1000 - ONCE_SLACK_US)
-        world_fail(work->run->world, "node %u does once more what was done %" PRId64 " us ago",
+        work->completed_us < use->asked_us && since_us < period_us - ONCE_SLACK_US)
+        world_fail(work->run->world, "node %u does once more what was begun %" PRId64 " us ago",
                    node_number(use->process->node), since_us);
 }
 
@@ -312,7 +313,6 @@ static void let_go(struct use *use)
     enum hf_status status = HF_OK;
     bool first = work->once_per && use->wish == &work->wishes[0];
     enum judge_end end = draw_end(use, first);
-    int64_t asked_us = process_true_now(use->process);
     judge_lets_go(use->claim, end);
     switch (end) {
     case JUDGE_ABANDONS:
@@ -326,7 +326,7 @@ static void let_go(struct use *use)
     judge_released(use->claim, status);
     if (status == HF_OK && first && end == JUDGE_COMPLETES) {
         work->completed_us = process_true_now(use->process);
-        work->completing_us = asked_us;
+        work->began_us = use->refused_us;
         snprintf(work->completed_boot, sizeof work->completed_boot, "%s",
                  env_boot_id(use->process->env));
     }

@@ -99,7 +99,8 @@ enum hf_status kit_acquire(struct lease_table *table, struct table_op *op,
                              .wanted = &wanted,
                              .id = wanted.id,
                              .wait = wish.wait,
-                             .once_per = wish.once_per };
+                             .once_per = wish.once_per,
+                             .once_slack = wish.once_slack };
     enum hf_status status = table_apply(table, op, &evidence);
     op->wanted = NULL;
     return status;

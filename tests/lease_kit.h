@@ -32,7 +32,7 @@ struct wish {
     bool wait;
     const char *output;
     const char *note;
-    struct span once_per;
+    struct span once_per, once_slack;
 };
 
 enum hf_status kit_acquire(struct lease_table *table, struct table_op *op,

@@ -563,11 +563,11 @@ static void work_is_done_once_a_period(void **state)
         assert_int_equal(kit_do(table, &op, kit_at(3000), end, id, other), HF_OK);
     }
     table = kit_reload_afresh(table, 4000);
-    assert_int_equal(kit_acquire(table, &op, kit_at(3600999), wish), HF_ALREADY);
+    assert_int_equal(kit_acquire(table, &op, kit_at(3599999), wish), HF_ALREADY);
     /* Without the period it is free, and after it. */
     uint64_t free_one = grant(table, 5000, X("d-1"));
     release(table, 5000, "d-1", free_one);
-    grant(table, 3601001, wish);
+    grant(table, 3600000, wish); /* since it was granted, not since it was completed */
     table_free(table);
 }
 

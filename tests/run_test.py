@@ -337,6 +337,30 @@ def _(s):
     equal(s.out("job", "echo", "always"), "always\n")
 
 
+@it("a period counts from when the run began, so that a job of cron runs every time")
+def _(s):
+    begun = time.monotonic()
+    s.run("--once-per", "5s", "job", "sleep", "2")
+    if time.monotonic() - begun < 4:
+        s.run("--once-per", "5s", "job", "true", expect=CODES["ALREADY"])
+    time.sleep(max(0, begun + 5.1 - time.monotonic()))
+    equal(s.out("--once-per", "5s", "job", "echo", "again"), "again\n")
+    s.run("--once-per", "1h", "job", "true", expect=CODES["ALREADY"])
+    time.sleep(1.1)
+    equal(s.out("--once-per", "1h", "--slack", "59m59s", "job", "echo", "early"), "early\n")
+    s.run("--slack", "1s", "job", "true", expect=CODES["INVALID"])
+    s.run("--once-per", "1h", "--slack", "1h", "job", "true", expect=CODES["INVALID"])
+
+
+@it("three hundred others of the same table do not make it forget")
+def _(s):
+    s.env["HOLDFAST_STORE"] = "sqlite:store.db?sync=off"
+    s.run("--once-per", "1h", "path:/a", "true")
+    for i in range(300):
+        s.run("--once-per", "1h", f"path:/{i}", "true")
+    s.run("--once-per", "1h", "path:/a", "true", expect=CODES["ALREADY"])
+
+
 @it("of many that start at once, one runs in the period")
 def _(s):
     many = [s.start("--once-per", "1h", "job", "sh", "-c", "echo ran >> log") for _ in range(10)]

@@ -33,10 +33,8 @@ const struct command lock_commands[] = {
                        .choice = 2,
                        .value = "N",
                        .summary = "up to N may hold it at a time; all must say the same N" },
-                     { .name = "once-per",
-                       .type = OPTION_SPAN,
-                       .value = "SPAN",
-                       .summary = "ALREADY if it was released with --complete within this" },
+                     ONCE_PER_OPTIONS("ALREADY if one that was acquired within this time was "
+                                      "released with --complete"),
                      { .name = "holder",
                        .type = OPTION_TEXT,
                        .value = "TEXT",

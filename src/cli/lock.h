@@ -33,6 +33,12 @@ enum hf_status run_clock(struct cli *cli);
         .name = "ttl", .type = OPTION_SPAN, .value = "SPAN",      \
         .summary = "for how long a grant counts; 30s if left out" \
     }
+#define ONCE_PER_OPTIONS(what)                                                         \
+    { .name = "once-per", .type = OPTION_SPAN, .value = "SPAN", .summary = what },     \
+    {                                                                                  \
+        .name = "slack", .type = OPTION_SPAN, .value = "SPAN",                         \
+        .summary = "with --once-per: so much earlier will do (default: a tenth of it)" \
+    }
 #define WAIT_OPTIONS                                                                  \
     { .name = "wait",                                                                 \
       .type = OPTION_SPAN,                                                            \
@@ -62,7 +68,7 @@ enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
 /* The namespace of a lease: the first segment of its table's key. INVALID when it is no lease. */
 enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns);
 
-/* Reads --ttl, --mode and --slots as far as the command has them. */
+/* Reads --ttl and, for commands with modes, --mode, --slots, --once-per and --slack. */
 enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options);
 
 /* Something that is waited for, on a thread of its own, while we look out for signals. */

@@ -46,6 +46,21 @@ const char *user_text(char text[USER_TEXT_MAX])
     return text;
 }
 
+static enum hf_status period_options(struct cli *cli, struct hf_lock_options *options)
+{
+    const struct option_value *once_per = cli_option(cli, "once-per");
+    const struct option_value *slack = cli_option(cli, "slack");
+    options->once_per_ms = once_per ? once_per->span.us / 1000 : 0;
+    if (!slack)
+        return HF_OK;
+    if (!once_per || slack->span.us >= once_per->span.us)
+        return error_set(&cli->error, HF_INVALID,
+                         once_per ? "--slack must be less than --once-per"
+                                  : "--slack goes with --once-per");
+    options->once_slack_ms = slack->span.us >= 1000 ? slack->span.us / 1000 : HF_NO_SLACK;
+    return HF_OK;
+}
+
 enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_options *options)
 {
     const struct option_value *ttl = cli_option(cli, "ttl");
@@ -66,7 +81,7 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
         options->mode = HF_SLOTS;
         options->slots = (uint32_t)slots->number;
     }
-    return HF_OK;
+    return period_options(cli, options);
 }
 
 /* ---- Who is in the way --------------------------------------------------------------- */
@@ -268,11 +283,9 @@ enum hf_status run_acquire(struct cli *cli)
     struct hf_lock_options options;
     char user[USER_TEXT_MAX];
     const char *holder = option_text(cli, "holder");
-    const struct option_value *once_per = cli_option(cli, "once-per");
     enum hf_status status = lock_options(cli, /* has_modes */ true, &options);
     options.no_renewal = true;
     options.note = option_text(cli, "note");
-    options.once_per_ms = once_per ? once_per->span.us / 1000 : 0;
     if (status == HF_OK)
         status = lock_connect(cli, holder ? holder : user_text(user), &client);
     if (status == HF_OK)

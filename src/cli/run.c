@@ -29,7 +29,6 @@ static enum hf_status read_options(struct run *run, struct hf_lock_options *opti
     enum hf_status status = lock_options(cli, /* has_modes */ true, options);
     if (status != HF_OK)
         return status;
-    options->once_per_ms = option_span(cli, "once-per", SPAN_US(0)).us / 1000;
     options->notify = run_notify;
     options->notify_argument = run;
     run->scope = cli->arguments[0];
@@ -246,11 +245,8 @@ const struct command run_commands[] = {
                        .choice = 2,
                        .value = "N",
                        .summary = "up to N may hold it at once; all must say the same N" },
-                     { .name = "once-per",
-                       .type = OPTION_SPAN,
-                       .value = "SPAN",
-                       .summary = "only if nobody has run it with success within this time, "
-                                  "else ALREADY" },
+                     ONCE_PER_OPTIONS("only if no run that began within this time was a "
+                                      "success, else ALREADY"),
                      { .name = "holder",
                        .type = OPTION_TEXT,
                        .value = "TEXT",
@@ -280,8 +276,14 @@ const struct command run_commands[] = {
                      "lock "
                      "any more and is ended the same way, before the lock is released.",
                      "With --once-per success is kept in the store: of ten machines whose cron "
-                     "starts "
-                     "the same line, one runs it, and the others end with ALREADY." },
+                     "starts the same line, one runs it, and the others end with ALREADY. The "
+                     "period counts from when the successful run was granted the lock, less "
+                     "--slack: a job that starts every hour with --once-per 1h runs every "
+                     "hour, "
+                     "though no start is quite on time. All should name the same period. "
+                     "UNSUPPORTED, before anything starts, where success could not be "
+                     "remembered for so long: up to 512 paths and trees of a namespace share "
+                     "one table, while each name has its own." },
         .json = "errors as JSON objects on stderr; stdout belongs to the command",
         .examples = { { "holdfast run backup -- sh -c 'echo \"my token is $HOLDFAST_TOKEN\"'",
                         "one at a time, everywhere" },

@@ -79,6 +79,13 @@ static void write_time(struct buffer *out, struct view name, struct wall_time ti
         write_text(out, name, view_of(time_text(time, text)));
 }
 
+static void write_stamp(struct buffer *out, struct view name, struct stamp stamp)
+{
+    char text[STAMP_TEXT_MAX];
+    if (stamp.clock != 0)
+        write_text(out, name, view_of(stamp_text(stamp, text)));
+}
+
 /* Chunks stand by their names alone, as they always did; all other scopes by their text. */
 static void write_scopes(struct buffer *out, const struct lease *lease, bool chunks)
 {
@@ -129,6 +136,8 @@ static void write_standing(struct buffer *out, const struct lease *lease)
     write_text(out, VIEW("clock"), lease->clock);
     write_number(out, VIEW("expires_us"), lease->expires.us);
     write_number(out, VIEW("ended_us"), lease->ended.us);
+    write_number(out, VIEW("once_per_ms"), lease->once_per.us / 1000);
+    write_stamp(out, VIEW("granted"), lease->granted);
     write_text(out, VIEW("nonce"), lease->nonce);
     write_time(out, VIEW("acquired_at"), lease->acquired_at);
     write_time(out, VIEW("expires_at"), lease->expires_at);
@@ -189,6 +198,8 @@ enum member {
     CLOCK,
     EXPIRES_US,
     ENDED_US,
+    ONCE_PER_MS,
+    GRANTED,
     NONCE,
     ACQUIRED_AT,
     EXPIRES_AT,
@@ -214,6 +225,8 @@ static const struct view member_names[UNKNOWN] = {
     [CLOCK] = { "clock", 5 },
     [EXPIRES_US] = { "expires_us", 10 },
     [ENDED_US] = { "ended_us", 8 },
+    [ONCE_PER_MS] = { "once_per_ms", 11 },
+    [GRANTED] = { "granted", 7 },
     [NONCE] = { "nonce", 5 },
     [ACQUIRED_AT] = { "acquired_at", 11 },
     [EXPIRES_AT] = { "expires_at", 10 },
@@ -298,6 +311,13 @@ static void take_wall(struct json_reader *reader, struct wall_time *ret_time)
         json_fail(reader, "a bad time");
 }
 
+static void take_stamp(struct json_reader *reader, struct stamp *ret_stamp)
+{
+    struct view text;
+    if (json_take_plain(reader, &text) && !stamp_parse(text, ret_stamp))
+        json_fail(reader, "a bad stamp");
+}
+
 static bool add_scope(struct json_reader *reader, struct lease *lease,
                       const struct scope *scope)
 {
@@ -372,6 +392,8 @@ static void take_member(struct json_reader *r, enum member member, struct lease 
     case CLOCK: take_text(r, lease, CLOCK_ID_MAX, &lease->clock); break;
     case EXPIRES_US: take_store_time(r, &lease->expires); break;
     case ENDED_US: take_store_time(r, &lease->ended); break;
+    case ONCE_PER_MS: take_span_ms(r, &lease->once_per); break;
+    case GRANTED: take_stamp(r, &lease->granted); break;
     case NONCE: take_text(r, lease, NONCE_SIZE, &lease->nonce); break;
     case ACQUIRED_AT: take_wall(r, &lease->acquired_at); break;
     case EXPIRES_AT: take_wall(r, &lease->expires_at); break;

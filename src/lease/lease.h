@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/evidence.h"
 #include "base/moment.h"
+#include "base/stamp.h"
 #include "lease/scope.h"
 
 /* ---- Settings ------------------------------------------------------------------------ */
@@ -84,7 +85,10 @@ struct lease {
     struct wall_time acquired_at, expires_at; /* for display */
     struct store_time expires;                /* on `clock` */
     struct store_time ended;                  /* on `clock`, of one that is over */
-    struct view unknown; /* members that we do not know, each with a comma before it */
+    struct span
+        once_per; /* it was asked for once in this time, and is remembered for so long */
+    struct stamp granted; /* when, if that is so; no renewal changes it */
+    struct view unknown;  /* members that we do not know, each with a comma before it */
 
     struct mono_time seen; /* on our boot-time clock: since when it stands there like this */
     struct view bytes;     /* the JSON object, as it stands */

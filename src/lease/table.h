@@ -24,8 +24,11 @@
 #define TABLE_AUDIT_MAX      32
 #define TABLE_FINISHED_MAX   16 /* leases that are over and name no output, besides */
 #define TABLE_FINISHED_BYTES ((size_t)64 * 1024) /* of those, together */
-#define TABLE_COMPLETED_MAX  256 /* the newest completion of each scope, for once_per */
-#define TABLE_STATE_MAX      ((size_t)32 * 1024) /* of what a key keeps beside its leases */
+#define TABLE_COMPLETED_MAX \
+    256 /* the newest completion of each scope, while nothing is promised */
+#define TABLE_PROMISES_MAX   512 /* completions to be remembered for their period (once_per) */
+#define TABLE_PROMISES_BYTES ((size_t)256 * 1024) /* of those, together */
+#define TABLE_STATE_MAX      ((size_t)32 * 1024)  /* of what a key keeps beside its leases */
 
 /* A document larger than this is not ours. */
 #define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)
@@ -149,7 +152,8 @@ struct table_op {
     struct view note;
     struct view by;          /* who breaks */
     bool wait;               /* wanted->poll says how often it will look */
-    struct span once_per;    /* acquire, claim: not if it was completed within this */
+    struct span once_per;    /* acquire, claim: not if it was completed within this ... */
+    struct span once_slack;  /* ... less this */
     uint64_t epoch;          /* barrier: tokens go on from this epoch */
     const struct view *mine; /* nonces of this operation's own earlier attempts */
     size_t mine_count;
@@ -174,6 +178,7 @@ struct table_op {
  *   MISMATCH   another token than that lease's; or another number of slots
  *   INVALID    a ttl or scope out of bounds
  *   ALREADY    acquire with once_per: it was done within the period
+ *   UNSUPPORTED  acquire with once_per: it could not be remembered for the period
  *   UNAVAILABLE  the table is full, or out of memory
  * A refusal may also have `changed` the table (what was over is cleared, what had no end has
  * one). */

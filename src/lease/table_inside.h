@@ -12,7 +12,9 @@
 
 /* Claims are never refused, so there may be as many leases as there were waiters. */
 #define TABLE_LEASES_READ_MAX (2 * TABLE_WAITERS_MAX)
-static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX,
+static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX +
+                                          TABLE_FINISHED_MAX + TABLE_COMPLETED_MAX +
+                                          TABLE_PROMISES_MAX,
               "a table that we wrote can be read");
 
 /* The reservation names at most 2^MISSED_MAX waiters. */
@@ -40,6 +42,35 @@ void table_set_wanted(struct lease_table *table, struct lease *wanted);
 
 /* Refuses a request whose lease could not stand in the table as it was meant (wanted.c). */
 enum hf_status wanted_check(const struct lease_table *table, struct table_op *op);
+
+/* Puts a lease of these fields in the place of another, which is freed. */
+enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
+                                   const struct lease *fields, struct table_op *op);
+
+/* ---- Once a period (once_per.c) ------------------------------------------------------- */
+
+/* Whether the store has a clock, and has not told us what it says. */
+bool time_is_yet_unknown(const struct evidence *evidence);
+
+/* Refuses, and has the table written all the same: the answer to that tells the time. */
+enum hf_status ask_for_time(struct table_op *op);
+
+/* ALREADY when the same as `wanted` was completed within the period of the operation. */
+enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
+                              const struct lease *wanted, const struct evidence *evidence);
+
+/* Whether it is a completion that must be remembered still. */
+bool once_per_is_promised(const struct lease *lease, const struct evidence *evidence);
+
+/* UNSUPPORTED when the table has no room to remember the completion of a lease that is about to be
+ * granted. */
+enum hf_status once_per_promise(const struct lease_table *table, const struct lease *granted,
+                                const struct evidence *evidence, struct table_op *op);
+
+/* Fields of a lease that is about to be completed: it takes over what is promised of the same work
+ * that was done before. */
+void once_per_complete(const struct lease_table *table, struct lease *fields,
+                       const struct evidence *evidence);
 
 /* ---- The face of a shard's lock (face.c) --------------------------------------------- */
 

@@ -18,9 +18,8 @@ static size_t index_of(const struct lease_table *table, const struct lease *leas
     check_unreachable();
 }
 
-/* Puts a lease of these fields in the place of another. */
-static enum hf_status replace(struct lease_table *table, struct lease *old,
-                              const struct lease *fields, struct table_op *op)
+enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
+                                   const struct lease *fields, struct table_op *op)
 {
     struct lease *lease = NULL;
     enum hf_status status = lease_new(fields, &lease, &op->error);
@@ -36,38 +35,58 @@ static enum hf_status replace(struct lease_table *table, struct lease *old,
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
+/* Whether the same was completed by somebody who was granted it later. */
+static bool is_superseded(const struct lease_table *table, size_t index)
+{
+    for (size_t i = index + 1; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_COMPLETED &&
+            leases_same_scopes(table->leases[i], table->leases[index]))
+            return true;
+    return false;
+}
+
 /* The newest completion of a scope answers `once_per`, so it outlives the bound on finished
  * ones. Chunks are merged once and are gone then: nobody will ask. */
 static bool is_last_completion(const struct lease_table *table, size_t index)
 {
     const struct lease *lease = table->leases[index];
     bool of_chunks = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
-    if (lease->status != LEASE_COMPLETED || of_chunks)
-        return false;
-    for (size_t i = index + 1; i < table->lease_count; i++)
-        if (table->leases[i]->status == LEASE_COMPLETED &&
-            leases_same_scopes(table->leases[i], lease))
-            return false;
-    return true;
+    return lease->status == LEASE_COMPLETED && !of_chunks && !is_superseded(table, index) &&
+           RULE(COMPLETION_IS_REMEMBERED);
 }
 
-/* Keeps the newest finished leases, for people to look at. One that names an output stays until
- * somebody has settled what became of that; who completes it has. */
-static void trim_finished(struct lease_table *table)
+/* Whether it is over and nothing depends on it: one that names an output stays until somebody has
+ * settled what became of that; who completes it has. */
+static bool is_finished(const struct lease *lease)
+{
+    bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
+    return lease->status != LEASE_ACTIVE && settled;
+}
+
+/* Whether it must be remembered, so that the same is not done again before its period is over. */
+static bool is_promise(const struct lease_table *table, size_t index,
+                       const struct evidence *evidence)
+{
+    return once_per_is_promised(table->leases[index], evidence) &&
+           !is_superseded(table, index) && RULE(COMPLETION_IS_REMEMBERED);
+}
+
+/* Keeps what is promised, and of the rest the newest, for people to look at. */
+static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
+    size_t finished_max = RULE(COMPLETION_IS_REMEMBERED) ? TABLE_FINISHED_MAX : 1;
     if (!table->ended)
         return;
     table->ended = false;
     for (size_t i = table->lease_count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
-        if (lease->status == LEASE_ACTIVE || !settled)
+        if (!is_finished(lease) || is_promise(table, i, evidence))
             continue;
         bool is_last = is_last_completion(table, i);
         bytes += is_last ? 0 : lease->entry.size;
         bool keep = is_last ? ++completed <= TABLE_COMPLETED_MAX
-                            : ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
+                            : ++finished <= finished_max && bytes <= TABLE_FINISHED_BYTES;
         if (!keep)
             table_remove_lease(table, i);
     }
@@ -85,8 +104,10 @@ static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
     fields.ended.us = evidence->time_known ? evidence->latest.us : 0;
     if (note.size > 0)
         fields.note = note;
+    if (status == LEASE_COMPLETED)
+        once_per_complete(table, &fields, evidence);
     table->ended = true;
-    return replace(table, lease, &fields, op);
+    return table_replace_lease(table, lease, &fields, op);
 }
 
 /* What is provably over is marked so, and waiters that missed their turn go. */
@@ -123,7 +144,7 @@ static enum hf_status note_ends(struct lease_table *table, const struct evidence
         struct lease fields = *lease;
         fields.clock = evidence->clock;
         fields.expires.us = evidence->latest.us + lease_watch_span(&table->settings, lease).us;
-        status = replace(table, lease, &fields, op);
+        status = table_replace_lease(table, lease, &fields, op);
     }
     return status;
 }
@@ -166,6 +187,8 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
 {
     if ((table->next_token & UINT32_MAX) == UINT32_MAX)
         return error_set(&op->error, HF_UNAVAILABLE, "this epoch's tokens are used up");
+    if (op->once_per.us > 0 && time_is_yet_unknown(evidence))
+        return ask_for_time(op);
     struct lease fields = *wanted;
     fields.token = table->next_token;
     fields.status = LEASE_ACTIVE;
@@ -173,11 +196,17 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
     fields.poll = SPAN_US(0);
     fields.acquired_at = evidence->wall;
     fields.ended.us = 0;
+    fields.once_per = op->once_per;
+    fields.granted = op->once_per.us > 0 ? stamp_now(evidence) : (struct stamp){ 0, 0 };
     stamp(&fields, evidence);
     struct lease *lease = NULL;
     enum hf_status status = lease_new(&fields, &lease, &op->error);
-    if (status != HF_OK)
+    if (status == HF_OK)
+        status = once_per_promise(table, lease, evidence, op);
+    if (status != HF_OK) {
+        lease_free(lease);
         return status;
+    }
     if (op->kind == TABLE_ACQUIRE && wanted == op->wanted && !has_bytes_for(table, lease)) {
         lease_free(lease);
         return full(table, op);
@@ -293,45 +322,6 @@ static enum hf_status check_slots(const struct lease_table *table, struct table_
     return HF_OK;
 }
 
-/* Whether the store has a clock, and has not told us what it says. */
-static bool time_is_yet_unknown(const struct evidence *evidence)
-{
-    return !evidence->time_known && evidence->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME);
-}
-
-/* A read may have come out of a cache; the answer to a write tells the time. */
-static enum hf_status ask_for_time(struct table_op *op)
-{
-    op->needs_time = true;
-    op->changed = true;
-    return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
-}
-
-/* Whether the same was completed within the period, in doubt yes: what must not run twice may
- * run late. Work on a part, or on more, is other work. */
-static enum hf_status check_once_per(const struct lease_table *table, struct table_op *op,
-                                     const struct lease *wanted,
-                                     const struct evidence *evidence)
-{
-    for (size_t i = table->lease_count; op->once_per.us > 0 && i-- > 0;) {
-        const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
-            continue;
-        if (lease->clock.size > 0 && time_is_yet_unknown(evidence))
-            return ask_for_time(op);
-        bool same_clock = evidence->time_known && view_equal(lease->clock, evidence->clock);
-        int64_t ago_us = same_clock && RULE(ONCE_PER_BY_STORE_TIME)
-                             ? evidence->earliest.us - lease->ended.us
-                             : wall_since(evidence->wall, lease->expires_at).us;
-        char ago[SPAN_TEXT_MAX];
-        if (ago_us < op->once_per.us)
-            return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s",
-                             span_text(SPAN_S(ago_us > 0 ? ago_us / 1000000 : 0), ago),
-                             VIEW_ARGS(view_first(lease->holder, 60)));
-    }
-    return HF_OK;
-}
-
 /* Its turn may come to nothing: done meanwhile by the one before. */
 static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
                             const struct evidence *evidence, struct table_op *op)
@@ -343,7 +333,7 @@ static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
     if (!waiter->reserved &&
         (RULE(CLAIM_IN_TURN) || queue_active_blocks(table, waiter->wanted, &blocker)))
         return HF_OK;
-    enum hf_status status = check_once_per(table, op, waiter->wanted, evidence);
+    enum hf_status status = once_per_check(table, op, waiter->wanted, evidence);
     if (status == HF_OK)
         status = grant_free(table, waiter->wanted, evidence, op);
     if (status != HF_OK && status != HF_ALREADY)
@@ -376,6 +366,15 @@ static struct lease *find_of_holder(const struct lease_table *table, const struc
     return NULL;
 }
 
+/* What is over and kept for a while takes nobody's room. */
+static size_t standing_count(const struct lease_table *table)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->lease_count; i++)
+        count += !is_finished(table->leases[i]);
+    return count;
+}
+
 static enum hf_status apply_acquire(struct lease_table *table, struct table_op *op,
                                     const struct evidence *evidence)
 {
@@ -398,7 +397,7 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     if (status == HF_OK)
         status = check_slots(table, op);
     if (status == HF_OK)
-        status = check_once_per(table, op, op->wanted, evidence);
+        status = once_per_check(table, op, op->wanted, evidence);
     if (status != HF_OK)
         return status;
     struct view blocker = VIEW("");
@@ -408,7 +407,7 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     if ((!free || !first) && !op->wait)
         return free ? held(op, waiter_in_way(table, op->wanted), "others wait for it")
                     : held(op, blocker, "it is held");
-    if (table->lease_count >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
+    if (standing_count(table) >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
         return full(table, op);
     return free && first ? grant_free(table, op->wanted, evidence, op) : enqueue(table, op);
 }
@@ -488,7 +487,7 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     fields.status = LEASE_ACTIVE;
     fields.renewals++;
     stamp(&fields, evidence);
-    status = replace(table, lease, &fields, op);
+    status = table_replace_lease(table, lease, &fields, op);
     if (status == HF_OK)
         note_granted(op, table_find(table, op->id));
     return status;
@@ -693,7 +692,7 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     error_clear(&op->error);
     enum hf_status status = moves[op->kind](table, op, evidence);
     if (op->changed) {
-        trim_finished(table);
+        trim_finished(table, evidence);
         queue_settle(table, evidence->now);
         if (!RULE(CLAIM_BY_OWN_PUT))
             hand_over(table, evidence);

@@ -28,6 +28,9 @@ static enum hf_status check_options(const struct hf_lock_options *options,
         return error_set(error, HF_INVALID, "a poll interval is at most an hour");
     if (options->once_per_ms < 0 || options->once_per_ms > ONCE_PER_MS_MAX)
         return error_set(error, HF_INVALID, "once_per is at most ten years");
+    if (options->once_slack_ms < HF_NO_SLACK ||
+        (options->once_slack_ms > 0 && options->once_slack_ms >= options->once_per_ms))
+        return error_set(error, HF_INVALID, "the slack is less than once_per");
     if ((unsigned)options->mode > HF_SLOTS)
         return error_set(error, HF_INVALID, "a mode is exclusive, shared or slots");
     if ((options->mode == HF_SLOTS) != (options->slots > 0))
@@ -274,6 +277,17 @@ static struct lease wanted_lease(const struct hf_lock *lock)
                            .poll = lock->seat.poll };
 }
 
+/* Of work that is done once a period: the next may begin a little before that is over, since those
+ * who start it are never quite on time. */
+static void set_period(struct request *request, const struct hf_lock_options *options)
+{
+    int64_t slack_ms = options->once_slack_ms;
+    request->table.once_per = SPAN_MS(options->once_per_ms);
+    request->table.once_slack = slack_ms > 0    ? SPAN_MS(slack_ms)
+                                : slack_ms == 0 ? SPAN_US(request->table.once_per.us / 10)
+                                                : SPAN_US(0);
+}
+
 /* One request to be granted. */
 static enum hf_status ask(struct hf_lock *lock, bool wait, struct mono_time deadline,
                           struct hf_error *error)
@@ -284,7 +298,7 @@ static enum hf_status ask(struct hf_lock *lock, bool wait, struct mono_time dead
     request.table.wanted = &wanted;
     request.table.wait = wait;
     request.guest = lock->guest;
-    request.table.once_per = SPAN_MS(lock->options.once_per_ms);
+    set_period(&request, &lock->options);
     /* Whoever asks for us writes behind what hf_lock_blocked may be reading. */
     request.blocked = lock->blocked + lock->scope_count;
     place_ask(lock->place, requests, 1);
@@ -355,7 +369,7 @@ static enum hf_status claim(struct hf_lock *lock, struct mono_time deadline,
     request_init(&request, lock->place, TABLE_CLAIM, request_deadline(lock, deadline));
     request.guest = lock->guest;
     request.table.id = view_of(lock->id);
-    request.table.once_per = SPAN_MS(lock->options.once_per_ms);
+    set_period(&request, &lock->options);
     place_ask(lock->place, requests, 1);
     enum hf_status status = request.op.error.status;
     bool not_done = status == HF_TIMEOUT || status == HF_UNAVAILABLE;
