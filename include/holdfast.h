@@ -305,7 +305,10 @@ HF_API enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note,
 
 /* ---- Leases as text ------------------------------------------------------------------ */
 
-/* A held lease as one word, to be passed to another process: token, id and table. */
+/* A held lease as one word, to be passed to another process: token, id and table. It is a name
+ * and not a secret: whoever can write the store can read it there and could do what its holder
+ * does, and to others it is of no use. All the same pass it by environment or pipe, not as an
+ * argument that every user of the machine sees. */
 #define HF_LEASE_TEXT_MAX 1536
 HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                                    struct hf_error *error);

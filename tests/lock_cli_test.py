@@ -154,6 +154,25 @@ def _(s):
     s.run("acquire", "--no-wait", "job")
 
 
+@it("a lease comes on stdin too, where no other user sees it", LOCAL)
+def _(s):
+    lease = s.out("acquire", "--ttl", "10m", "job")
+    s.run("renew", "-q", "-", stdin=lease)
+    s.write("in", b"text")
+    s.run("write", "--lock", "-", "k", "in", stdin=lease)
+    equal(s.out("read", "k"), b"text")
+    s.run("release", "-", stdin=lease.strip())
+    equal(held(s), [])
+    key = s.out("key", "acquire", "--ttl", "10m", "orders/42")
+    s.run("key", "update", "orders/42", "--lease", "-", "--from", "in", "-q", stdin=key)
+    s.run("key", "keepalive", "--lease", "-", "-q", stdin=key)
+    s.run("key", "release", "--lease", "-", stdin=key)
+    equal(s.out("key", "get", "orders/42"), b"text")
+    for args in (("renew", "-"), ("key", "keepalive", "--lease", "-"), ("write", "--lock", "-", "k", "-")):
+        true("no lease on stdin" in fails(s, "INVALID", *args), args)
+    fails(s, "INVALID", "renew", "-", stdin=b"x" * 100000)
+
+
 @it("shared leases and slots are held by many, as many as there may be", LOCAL)
 def _(s):
     s.run("acquire", "--mode", "shared", "doc")

@@ -71,7 +71,9 @@ const struct topic topics[] = {
       NULL,
       { { "HOLDFAST_STORE", "the store's URL when there is no --store" },
         { "HOLDFAST_TOKEN", "set by run for its command: the fencing token of its lock" },
-        { "HOLDFAST_LEASE", "set by run for its command: the lease, for other commands" },
+        { "HOLDFAST_LEASE",
+          "set by run for its command: the lease, for other commands; a name of "
+          "what is held, of no use without access to the store" },
         { "XDG_STATE_HOME", "where the default store is: in holdfast/ under it, else under "
                             "~/.local/state" },
         { "TMPDIR", "where bytes wait on their way from and to pipes and between stores, in "

@@ -12,17 +12,17 @@
         .name = "ns", .type = OPTION_TEXT, .value = "NAME",          \
         .summary = "the namespace of the key; 'default' if left out" \
     }
-#define KEY_LEASE_OPTION                                                    \
-    {                                                                       \
-        .name = "lease", .type = OPTION_TEXT, .value = "LEASE",             \
-        .summary = "as acquire has printed it; $HOLDFAST_LEASE if left out" \
+#define KEY_LEASE_OPTION                                                                 \
+    {                                                                                    \
+        .name = "lease", .type = OPTION_TEXT, .value = "LEASE",                          \
+        .summary = "as acquire has printed it; - for stdin; $HOLDFAST_LEASE if left out" \
     }
 #define CHANGE_OPTIONS                                                                     \
     { .name = "lease",                                                                     \
       .type = OPTION_TEXT,                                                                 \
       .choice = 2,                                                                         \
       .value = "LEASE",                                                                    \
-      .summary = "as acquire has printed it; $HOLDFAST_LEASE if left out" },               \
+      .summary = "as acquire has printed it; - for stdin; $HOLDFAST_LEASE if left out" },  \
         { .name = "take",                                                                  \
           .choice = 2,                                                                     \
           .summary = "take the key meanwhile, and give it back" },                         \

@@ -149,12 +149,6 @@ bool key_of_document(struct view ns, struct view document, char ret_name[NAME_BY
 
 /* ---- Adopting ------------------------------------------------------------------------ */
 
-static const char *lease_option(struct cli *cli)
-{
-    const char *lease = option_text(cli, "lease");
-    return lease ? lease : getenv("HOLDFAST_LEASE");
-}
-
 /* A lease is of one key; to name both is a chance to be told of a mistake. */
 static enum hf_status check_name(struct key_desk *desk, const char *lease, const char *name)
 {
@@ -202,13 +196,16 @@ enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
 {
     struct cli *cli = desk->cli;
     struct hf_client_options client_options = HF_CLIENT_OPTIONS;
-    const char *lease = lease_option(cli);
+    const char *lease = NULL;
+    enum hf_status status = lease_text(cli, option_text(cli, "lease"), &lease);
+    if (status != HF_OK)
+        return status;
     if (!lease || !lease[0]) {
         error_set(&cli->error, HF_DENIED, "it takes the lease of the key%s",
                   name ? " (or --take, for this one change)" : "");
         return key_refused(cli, HF_KEY_LEASE_REQUIRED);
     }
-    enum hf_status status = lease_namespace(cli, lease, &client_options.ns);
+    status = lease_namespace(cli, lease, &client_options.ns);
     if (status == HF_OK)
         status = cli_connect(cli, client_options, &desk->client);
     if (status == HF_OK && name)

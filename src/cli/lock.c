@@ -1,10 +1,10 @@
 /* lock.c: the rows of the commands about locks. */
 #include "cli/lock.h"
 
-#define LEASE_ARGUMENT                                           \
-    {                                                            \
-        "LEASE", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,            \
-            "as acquire printed it; $HOLDFAST_LEASE if left out" \
+#define LEASE_ARGUMENT                                                        \
+    {                                                                         \
+        "LEASE", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,                         \
+            "as acquire printed it; - for stdin; $HOLDFAST_LEASE if left out" \
     }
 #define PREFIX_ARGUMENT                                                              \
     {                                                                                \
@@ -49,7 +49,12 @@ const struct command lock_commands[] = {
                      "a lock, holdfast run does all of this, and ends the command when the "
                      "lock is lost.",
                      "Among those who wait and are in each other's way, order is kept. Ctrl-C "
-                     "leaves the line. If the lease cannot be printed it is given back." },
+                     "leaves the line. If the lease cannot be printed it is given back.",
+                     "A lease is a name, not a password: it is of no use without access to the "
+                     "store, and whoever has that finds it there (locks show). With access, "
+                     "whoever knows it can renew it, end it and write as its holder. Arguments "
+                     "of a program are seen by every user of the machine, so commands also "
+                     "take it from $HOLDFAST_LEASE, or from stdin for -." },
         .json = "one JSON object with lease, token, ttl_ms, expires_in_ms and scopes",
         .examples = { { "LEASE=$(holdfast acquire --ttl 1m --wait 10s nightly-import)",
                         "take a lock for a minute" },
@@ -88,6 +93,8 @@ const struct command lock_commands[] = {
                      "somebody else's." },
         .json = "one JSON object with the token that was released",
         .examples = { { "holdfast release", "the lease of $HOLDFAST_LEASE" },
+                      { "echo \"$HOLDFAST_LEASE\" | holdfast release -",
+                        "the lease, where no other user sees it" },
                       { "holdfast release --complete --note '{\"rows\": 17}' "
                         "\"$HOLDFAST_LEASE\"",
                         "say that the work is done, and what came of it" } },
@@ -183,8 +190,8 @@ const struct command lock_commands[] = {
         .options = { { .name = "lock",
                        .type = OPTION_TEXT,
                        .value = "LOCK",
-                       .summary = "a lease, or a scope to hold while writing; "
-                                  "$HOLDFAST_LEASE if left out" },
+                       .summary = "a lease (- for one on stdin), or a scope to hold while "
+                                  "writing; $HOLDFAST_LEASE if left out" },
                      TTL_OPTION,
                      WAIT_OPTIONS,
                      NS_OPTION },

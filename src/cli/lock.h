@@ -57,10 +57,14 @@ const char *option_text(struct cli *cli, const char *name);
 /* A client of the namespace of --ns. `holder` may be NULL. */
 enum hf_status lock_connect(struct cli *cli, const char *holder, struct hf_client **ret_client);
 
-/* Whether a text is a lease ("TOKEN:ID:TABLE") rather than a scope. */
+/* Whether a text is a lease ("TOKEN:ID:TABLE"), or - for one on stdin, rather than a scope. */
 bool is_lease_text(const char *text);
 
-/* The lease of this text, or of $HOLDFAST_LEASE when it is NULL, with a client of its
+/* The lease that was given: itself, that on stdin for -, or $HOLDFAST_LEASE for NULL, which may be
+ * NULL too. */
+enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_text);
+
+/* The lease of this text, as lease_text reads it, with a client of its
  * namespace, both to be freed, on failure too. `renew` keeps it alive meanwhile. */
 enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
                            struct hf_client **ret_client, struct hf_lock **ret_lock);

@@ -7,6 +7,7 @@
 #include "cli/lock.h"
 #include "lock/handle.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdatomic.h>
@@ -299,7 +300,38 @@ enum hf_status run_acquire(struct cli *cli)
 bool is_lease_text(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
-    return digits > 0 && text[digits] == ':';
+    return strcmp(text, "-") == 0 || (digits > 0 && text[digits] == ':');
+}
+
+/* The first line of stdin. */
+static enum hf_status read_lease(struct cli *cli, const char **ret_text)
+{
+    char *text = arena_take(&cli->arena, HF_LEASE_TEXT_MAX);
+    size_t size = 0;
+    ssize_t got = 1;
+    if (!text)
+        return error_no_memory(&cli->error);
+    while (got != 0 && size < HF_LEASE_TEXT_MAX - 1 && !memchr(text, '\n', size)) {
+        got = read(STDIN_FILENO, text + size, HF_LEASE_TEXT_MAX - 1 - size);
+        if (got > 0)
+            size += (size_t)got;
+        else if (got < 0 && errno != EINTR)
+            return error_from_errno(&cli->error, errno, "read the lease from stdin");
+        else if (interrupted())
+            return interrupt_check(&cli->error);
+    }
+    text[size] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    *ret_text = text;
+    return text[0] ? HF_OK : error_set(&cli->error, HF_INVALID, "there is no lease on stdin");
+}
+
+enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_text)
+{
+    if (given && strcmp(given, "-") == 0)
+        return read_lease(cli, ret_text);
+    *ret_text = given ? given : getenv("HOLDFAST_LEASE");
+    return HF_OK;
 }
 
 /* Chunks and shards have none. */
@@ -324,13 +356,13 @@ enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
 {
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
-    if (!text)
-        text = getenv("HOLDFAST_LEASE");
-    if (!text || !text[0])
+    enum hf_status status = lease_text(cli, text, &text);
+    if (status == HF_OK && (!text || !text[0]))
         return error_set(&cli->error, HF_INVALID,
                          "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
     lock_options.no_renewal = !renew;
-    enum hf_status status = lease_namespace(cli, text, &options.ns);
+    if (status == HF_OK)
+        status = lease_namespace(cli, text, &options.ns);
     if (status == HF_OK)
         status = cli_connect(cli, options, ret_client);
     if (status == HF_OK)
