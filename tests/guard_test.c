@@ -562,9 +562,90 @@ static void it_is_heard_to_the_end(void **state)
     close(ends[0]);
 }
 
+/* ---- Releasing ----------------------------------------------------------------------- */
+
+/* Says what it finds, where the command would. */
+static const char *const releaser_words[] = {
+    "releaser", "-c", "echo \"released $(cat) at $HOLDFAST_STORE, ${HOLDFAST_LEASE-none}\" >&9",
+    NULL
+};
+#define RELEASED "released 7:a-1:t at sqlite:x, none\n"
+
+/* Starts the script under a guard that could release a lease. */
+static void begin_with_lease(struct trial *trial, const char *script)
+{
+    setup_script(trial, script);
+    trial->command.releaser = "/bin/sh";
+    trial->command.releaser_words = releaser_words;
+    start_with(trial, STDERR_FILENO, LIFE_NUMBER);
+    struct guard_variable variables[] = { { "HOLDFAST_LEASE", "7:a-1:t" },
+                                          { "HOLDFAST_STORE", "sqlite:x" } };
+    struct guard_times times = times_in(trial, FAR_OFF, SPAN_MS(200));
+    guard_go(&trial->guard, &times, variables, 2);
+}
+
+static void gone_without_a_word(struct trial *trial)
+{
+    close(trial->guard.socket);
+    trial->guard.socket = -1;
+}
+
+/* Deaf to TERM, in a session of its own, and heard until it dies. */
+#define BEATING                                                                                \
+    "setsid sh -c 'trap \"\" TERM; while :; do echo beat >&9; sleep 0.02; done' & echo ready " \
+    ">&9; "                                                                                    \
+    "sleep 1000"
+
+static void it_releases_when_all_are_dead(void **state)
+{
+    (void)state;
+    struct trial trial;
+    begin_with_lease(&trial, BEATING);
+    hear(&trial, "beat");
+    gone_without_a_word(&trial);
+    const char *said = hear(&trial, NULL);
+    const char *released = strstr(said, RELEASED);
+    if (!released || strcmp(released, RELEASED) != 0)
+        fail_msg("heard '%s'", said);
+    assert_non_null(strstr(said, "releases the lock"));
+    finish(&trial);
+}
+
+static void it_releases_for_one_that_did_not_get_to_it(void **state)
+{
+    (void)state;
+    struct trial trial;
+    begin_with_lease(&trial, "exit 0");
+    expect_report(&trial, GUARD_STARTED);
+    expect_report(&trial, GUARD_EXITED);
+    expect_report(&trial, GUARD_NOTHING_LEFT);
+    gone_without_a_word(&trial);
+    assert_string_equal(hear(&trial, NULL), RELEASED);
+    finish(&trial);
+}
+
+static void it_leaves_the_lease_to_one_that_lives(void **state)
+{
+    (void)state;
+    struct trial trial;
+    begin_with_lease(&trial, "exit 0");
+    expect_report(&trial, GUARD_STARTED);
+    expect_report(&trial, GUARD_EXITED);
+    expect_report(&trial, GUARD_NOTHING_LEFT);
+    assert_true(guard_end_all(&trial.guard, trial.env));
+    assert_string_equal(hear(&trial, NULL), "");
+    close(trial.life);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IT("when holdfast is gone the lease is released once every descendant is dead",
+           it_releases_when_all_are_dead),
+        IT("when holdfast is killed before it has released, its guard does",
+           it_releases_for_one_that_did_not_get_to_it),
+        IT("a holdfast that lives releases the lease itself",
+           it_leaves_the_lease_to_one_that_lives),
         IT("the plan leaves time to renew, to obey and to die", it_leaves_time),
         IT("the exit status of the command is reported, then that nothing is left",
            it_reports_the_exit),

@@ -474,6 +474,53 @@ def _(s):
     s.let_go(process)
 
 
+@it("the lock of a run that is killed is free once its last descendant is dead, and not before")
+def _(s):
+    # Asked to end, the descendant takes its time.
+    process = s.start("--ttl", "30s", "x", "--", "sh", "-c",
+                      "setsid sh -c 'trap \"sleep 1; echo gone >> order; exit\" TERM; echo up >> order; "
+                      "while :; do sleep 0.02; done' & exec sleep 1000", stdout=subprocess.DEVNULL)
+    until(lambda: s.read("order"), "the descendant")
+    waiter = s.start("--wait", "20s", "x", "--", "sh", "-c", "echo granted >> order",
+                     stdout=subprocess.DEVNULL)
+    until(lambda: json.loads(subprocess.run([PROGRAM, "locks", "show", "x", "--json"], cwd=s.path,
+                                            env=s.env, stdout=subprocess.PIPE,
+                                            check=True).stdout)["queue"], "in line")
+    begun = time.monotonic()
+    process.kill()
+    equal(waiter.wait(30), 0)
+    took = time.monotonic() - begun
+    equal(s.read("order").split(), ["up", "gone", "granted"])
+    true(took < 10, f"it took {took:.1f} s, with a ttl of 30 s")
+    true(b"its guard ended the command, and releases the lock" in process.stderr.read(), "a word")
+
+
+@it("a lease that cannot be released by the guard ends by itself")
+def _(s):
+    process = s.hold("--ttl", "3s", "x")
+    blocker = sqlite3.connect(s.file("store.db"), isolation_level=None, timeout=30)
+    blocker.execute("BEGIN EXCLUSIVE")
+    process.kill()
+    process.wait(30)
+    time.sleep(1)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    s.run("--wait", "20s", "x", "true")
+
+
+@it("the lease of a run stands in no argument of any process")
+def _(s):
+    process = s.hold("--ttl", "30s", "x", script="echo $HOLDFAST_LEASE > lease")
+    lease = until(lambda: s.read("lease").strip(), "the lease")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                true(lease.encode() not in file.read(), f"process {pid}")
+        except OSError:
+            pass
+    s.let_go(process)
+
+
 @it("a guard that is killed is told of, and the lock is released")
 def _(s):
     process = s.hold("x", script="echo $PPID > guard")

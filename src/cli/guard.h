@@ -12,7 +12,7 @@
  * that holdfast moves on with each renewal. What ends the command, by TERM first and KILL a
  * little later:
  *
- *     holdfast is killed     its end of the socket closes: at once
+ *     holdfast is killed     its end of the socket closes: at once; then the lease is released
  *     holdfast is stopped    no new deadline comes: TERM and KILL in time before the last one;
  *                            then holdfast is woken, to tell how it ended
  *     the lease is lost      holdfast says so: at once
@@ -21,9 +21,11 @@
  *                            of holdfast, which kills them (guard_end_all)
  *
  * "Ended" means every descendant, proved by having no child left (descendants.h). Only then
- * does the guard report it and holdfast release the lock. What nobody can help: a guard that is
- * stopped while holdfast is too, a machine that stands still, a process that the guard may not
- * signal. There only the token protects. */
+ * does the guard report it and holdfast release the lock. If holdfast is killed before it has
+ * done so, the guard does: it becomes a fresh process that releases the lease, whose text it
+ * finds on its stdin. When that fails the lease ends by itself, as it would have without. What
+ * nobody can help: a guard that is stopped while holdfast is too, a machine that stands still, a
+ * process that the guard may not signal. There only the token protects. */
 #ifndef CLI_GUARD_H
 #define CLI_GUARD_H
 
@@ -56,6 +58,12 @@ struct guard_command {
     const char *const *words;  /* ends with NULL */
     const sigset_t *mask;      /* the signals it finds blocked */
     void (*before_exec)(void); /* what else it must find as we found it; may be NULL */
+
+    /* What the guard becomes when holdfast is gone and nothing is left of the command: a program
+     * (NULL: none) and its words, which end with NULL. It finds $HOLDFAST_LEASE of the command on
+     * its stdin, and $HOLDFAST_STORE in its environment. */
+    const char *releaser;
+    const char *const *releaser_words;
 };
 
 /* Forks the guard, and makes both a child subreaper. Call it with one thread and with all

@@ -23,12 +23,16 @@
 #define STUCK_AFTER SPAN_S(1)
 #define GIVE_UP     SPAN_S(30)
 
+/* Releasing the lease is worth no more seconds than this: then it ends by itself soon. */
+#define RELEASE_SECONDS_MAX 30
+
 /* Each phase is left only for a later one. */
 enum phase {
     PHASE_WAITING,     /* there is no command yet; nothing to end */
     PHASE_RUNNING,     /* the command runs, and is sent TERM at term_at */
     PHASE_TERMINATING, /* TERM was sent; KILL follows at kill_at */
     PHASE_KILLING,     /* KILL is sent to whoever is found, until nobody is left */
+    PHASE_EMPTY,       /* nobody is left; if holdfast does not live to release, we do */
     PHASE_OVER,
 };
 
@@ -37,7 +41,9 @@ struct watch {
     const struct guard_command *command;
     int socket; /* -1: holdfast is gone */
     int timer;
-    int deaths; /* a signalfd of SIGCHLD */
+    int deaths;     /* a signalfd of SIGCHLD */
+    pid_t holdfast; /* our parent, as long as it lives */
+    bool empty;     /* nothing is left of the command, for certain */
     enum phase phase;
     pid_t child;         /* 0: not started, or buried */
     bool deaths_ignored; /* SIGCHLD, when holdfast was started */
@@ -46,7 +52,24 @@ struct watch {
     struct guard_times times;
     struct span pause;
     bool stuck_told;
+    size_t variables_size; /* of what the command has in its environment */
+    char variables[VARIABLES_BYTES_MAX];
 };
+
+/* The value of a variable ("NAME=") of the command, or NULL. */
+static const char *variable_of(const struct watch *watch, const char *name)
+{
+    const char *text = watch->variables, *end = text + watch->variables_size;
+    for (; text < end; text += strlen(text) + 1)
+        if (strncmp(text, name, strlen(name)) == 0)
+            return text + strlen(name);
+    return NULL;
+}
+
+static bool can_release(const struct watch *watch)
+{
+    return watch->command->releaser && variable_of(watch, "HOLDFAST_LEASE=");
+}
 
 static void report(const struct watch *watch, enum guard_report_kind kind, int value)
 {
@@ -101,6 +124,8 @@ static void start_command(struct watch *watch, struct order *order, size_t varia
 {
     pid_t guard = getpid();
     watch->times = order->times;
+    watch->variables_size = variables_size;
+    memcpy(watch->variables, order->variables, variables_size);
     watch->phase = PHASE_RUNNING;
     if (!mono_before(env_now(watch->env), watch->times.term_at)) {
         report(watch, GUARD_OVERDUE, 0);
@@ -149,6 +174,23 @@ static void kill_round(struct watch *watch)
     watch->pause = span_smaller(SPAN_US(watch->pause.us * 2), PAUSE_MOST);
 }
 
+/* If holdfast was stopped, which is why its deadline came, it may have been in the middle of a
+ * write to a local store, and holds everybody up. All that is left for it to do is to end. */
+static void wake_holdfast(const struct watch *watch)
+{
+    if (watch->overdue && getppid() == watch->holdfast)
+        kill(watch->holdfast, SIGCONT);
+}
+
+/* Now the lock may be released. That is for holdfast to do, which ends us when it has. */
+static void all_are_gone(struct watch *watch)
+{
+    report(watch, GUARD_NOTHING_LEFT, 0);
+    wake_holdfast(watch);
+    watch->phase = watch->socket >= 0 && can_release(watch) ? PHASE_EMPTY : PHASE_OVER;
+    watch->empty = true;
+}
+
 /* No child at all means no descendant. When only the command has ended, what it left behind
  * must end too, since nothing holds the lock for it any more. */
 static void bury(struct watch *watch)
@@ -161,10 +203,10 @@ static void bury(struct watch *watch)
         watch->child = 0;
         report(watch, GUARD_EXITED, status);
     }
-    if (watch->phase == PHASE_WAITING)
+    if (watch->phase == PHASE_WAITING || watch->phase >= PHASE_EMPTY)
         return;
     if (pid < 0)
-        watch->phase = PHASE_OVER;
+        all_are_gone(watch);
     else if (watch->child == 0)
         terminate(watch, watch->times.grace);
 }
@@ -203,7 +245,7 @@ static void obey(struct watch *watch, struct order *order, size_t variables_size
         break;
     case ORDER_END:
         if (watch->phase == PHASE_WAITING)
-            watch->phase = PHASE_OVER;
+            all_are_gone(watch);
         else
             terminate(watch, order->times.grace);
         break;
@@ -214,7 +256,7 @@ static void holdfast_is_gone(struct watch *watch)
 {
     close(watch->socket);
     watch->socket = -1;
-    if (watch->phase == PHASE_WAITING)
+    if (watch->phase == PHASE_WAITING || watch->phase == PHASE_EMPTY)
         watch->phase = PHASE_OVER;
     else
         terminate(watch, watch->times.grace);
@@ -248,7 +290,7 @@ static void set_timer(const struct watch *watch)
     else if (watch->phase == PHASE_KILLING)
         at = mono_add(now, watch->pause);
     struct span left = mono_since(at, now);
-    if (left.us < 1 && watch->phase != PHASE_WAITING)
+    if (left.us < 1 && watch->phase != PHASE_WAITING && watch->phase != PHASE_EMPTY)
         left.us = 1;
     struct itimerspec when = {
         .it_value = { .tv_sec = left.us / 1000000, .tv_nsec = left.us % 1000000 * 1000 },
@@ -269,22 +311,64 @@ static void wait_for_something(const struct watch *watch)
         (void)!read(watch->deaths, &death, sizeof death);
 }
 
+/* ---- What is left to do -------------------------------------------------------------- */
+
 /* Nobody else is left to tell it. A stderr that does not take it at once is left alone. */
-static void say_last_words(const struct watch *watch)
+static void say(const char *words)
 {
-    static const char words[] = "holdfast: run: holdfast itself was ended, so its guard ended "
-                                "the command; the lock becomes free when its lease is over\n";
     struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
-    if (watch->socket < 0 && watch->cut_short && poll(&ready, 1, 0) == 1)
-        (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    if (poll(&ready, 1, 0) == 1)
+        (void)!write(STDERR_FILENO, words, strlen(words));
 }
 
-/* If holdfast was stopped, which is why its deadline came, it may have been in the middle of a
- * write to a local store, and holds everybody up. All that is left for it to do is to end. */
-static void wake_holdfast(const struct watch *watch, pid_t holdfast)
+/* Puts the text into a pipe, which takes it whole, and that in the place of our stdin. */
+static bool give_on_stdin(const char *text)
 {
-    if (watch->overdue && getppid() == holdfast)
-        kill(holdfast, SIGCONT);
+    int ends[2];
+    size_t size = strlen(text);
+    if (pipe(ends) != 0)
+        return false;
+    bool given = write(ends[1], text, size) == (ssize_t)size &&
+                 dup2(ends[0], STDIN_FILENO) == STDIN_FILENO;
+    close(ends[0]);
+    close(ends[1]);
+    return given;
+}
+
+/* Returns only when that cannot be. Nothing of the lease stands in an argument or the
+ * environment, where others may read it. */
+static void become_releaser(const struct watch *watch)
+{
+    const struct guard_command *command = watch->command;
+    const char *store = variable_of(watch, "HOLDFAST_STORE=");
+    if (!give_on_stdin(variable_of(watch, "HOLDFAST_LEASE=")) ||
+        (store && setenv("HOLDFAST_STORE", store, /* overwrite */ 1) != 0))
+        return;
+    unsetenv("HOLDFAST_LEASE");
+    unsetenv("HOLDFAST_TOKEN");
+    if (command->before_exec)
+        command->before_exec();
+    sigprocmask(SIG_SETMASK, command->mask, NULL);
+    alarm(RELEASE_SECONDS_MAX);
+    execv(command->releaser, (char *const *)(uintptr_t)command->releaser_words);
+}
+
+/* When holdfast is gone: the lock is released once nothing is left of the command, and only
+ * then. */
+static void end_for_holdfast(const struct watch *watch)
+{
+    bool releases = watch->empty && can_release(watch);
+    if (watch->cut_short)
+        say(releases ? "holdfast: run: holdfast itself was ended, so its guard ended the "
+                       "command, and releases the lock\n"
+                     : "holdfast: run: holdfast itself was ended, so its guard ended the "
+                       "command; the lock becomes free when its lease is over\n");
+    if (!releases)
+        return;
+    become_releaser(watch);
+    say("holdfast: run: the guard cannot release the lock, which becomes free when its lease "
+        "is "
+        "over\n");
 }
 
 static void open_watch(struct watch *watch)
@@ -305,10 +389,12 @@ static void open_watch(struct watch *watch)
 
 _Noreturn void guard_process(struct env *env, int socket, const struct guard_command *command)
 {
-    struct watch watch = {
-        .env = env, .command = command, .socket = socket, .pause = PAUSE_FIRST
-    };
-    pid_t holdfast = getppid();
+    static struct watch watch;
+    watch = (struct watch){ .env = env,
+                            .command = command,
+                            .socket = socket,
+                            .holdfast = getppid(),
+                            .pause = PAUSE_FIRST };
     open_watch(&watch);
     while (watch.phase != PHASE_OVER) {
         set_timer(&watch);
@@ -317,8 +403,7 @@ _Noreturn void guard_process(struct env *env, int socket, const struct guard_com
         bury(&watch);
         act(&watch);
     }
-    report(&watch, GUARD_NOTHING_LEFT, 0);
-    wake_holdfast(&watch, holdfast);
-    say_last_words(&watch);
+    if (watch.socket < 0)
+        end_for_holdfast(&watch);
     _exit(0);
 }

@@ -84,6 +84,9 @@ static enum hf_status watch_signals(struct run *run)
 
 /* ---- From start to end --------------------------------------------------------------- */
 
+/* What the guard becomes when we are killed: the lease, on stdin, is released. */
+static const char *const release_words[] = { "holdfast", "release", "--quiet", "-", NULL };
+
 /* The words behind the scope, as exec wants them. */
 static enum hf_status start_guard(struct run *run)
 {
@@ -96,7 +99,9 @@ static enum hf_status start_guard(struct run *run)
     words[count] = NULL;
     struct guard_command command = { .words = words,
                                      .mask = &run->mask_before,
-                                     .before_exec = interrupt_unwatch };
+                                     .before_exec = interrupt_unwatch,
+                                     .releaser = "/proc/self/exe",
+                                     .releaser_words = release_words };
     return guard_start(&run->guard, cli->env, &command, &cli->error);
 }
 
@@ -264,13 +269,11 @@ const struct command run_commands[] = {
                      "too. 127 means that there is no such program, 126 that it cannot be run.",
                      "When the lease can no longer be renewed, or holdfast itself is killed or "
                      "stopped, a guard process ends the command and all that came of it, in "
-                     "whatever "
-                     "session, by TERM and then KILL, before anybody else can hold the lock; "
-                     "the exit "
-                     "status is then LOST. A process that may not be signalled (one of another "
-                     "user) "
-                     "or a machine that stands still is beyond it: there only the token "
-                     "protects, "
+                     "whatever session, by TERM and then KILL, before anybody else can hold "
+                     "the lock; the exit status is then LOST. When holdfast was killed the "
+                     "guard then releases the lock, so that nobody waits until the ttl is "
+                     "over. A process that may not be signalled (one of another user) or a "
+                     "machine that stands still is beyond it: there only the token protects, "
                      "where what is written compares it.",
                      "What the command leaves running in the background when it exits has no "
                      "lock "
