@@ -116,7 +116,8 @@ extern "C" {
     ROW(FENCED, 93, "a later holder has written already: our token is stale")       \
     ROW(TIMEOUT, 94, "the time allowed is over, and nothing was changed")           \
     ROW(CANCELLED, 95, "stopped because the caller asked to")                       \
-    ROW(ALREADY, 96, "it was done already, within the period that was named")
+    ROW(ALREADY, 96, "it was done already, within the period that was named")       \
+    ROW(UNREPORTED, 97, "done; the result could not be written")
 
 #define HF_STATUS_ENUM_(name, code, text) HF_##name,
 enum hf_status { HF_STATUS_TABLE(HF_STATUS_ENUM_) HF_STATUS_COUNT };

@@ -495,12 +495,51 @@ def _(s):
     s.put("k", b"1")
     for args in (("store", "get", "k"), ("store", "ls"), ("version",), ("store", "ls", "--json")):
         with open("/dev/full", "wb") as full:
-            done = s.run(*args, stdout=full, expect=code(s, "UNAVAILABLE"))
+            done = s.run(*args, stdout=full, expect=code(s, "UNREPORTED"))
         equal(done.stderr.count(b"\n"), 1, done.stderr)
         true(b"No space left" in done.stderr, done.stderr)
     shell = subprocess.run(["sh", "-c", "holdfast version >&-"], env=s.env, cwd=s.path,
                            stderr=subprocess.PIPE, check=False)
-    equal(shell.returncode, code(s, "UNAVAILABLE"), shell.stderr)
+    equal(shell.returncode, code(s, "UNREPORTED"), shell.stderr)
+
+
+@it("what was done and cannot be told has an exit code of its own")
+def _(s):
+    def untold(*args, **options):
+        with open("/dev/full", "wb") as full:
+            done = s.run(*args, stdout=full, expect=code(s, "UNREPORTED"), **options)
+        true(b"UNREPORTED" in done.stderr and b"No space left" in done.stderr, done.stderr)
+
+    untold("store", "put", "k", "-", stdin=b"first")
+    equal(s.get("k"), b"first")
+    untold("store", "put", "k", "-", "--json", stdin=b"second")
+    equal(s.get("k"), b"second")
+    untold("store", "get", "k")
+    untold("store", "cp", "k", "copy", "--json")
+    equal(s.get("copy"), b"second")
+    untold("key", "update", "orders/42", "--take", "--json", stdin=b"open")
+    equal(s.out("key", "get", "orders/42"), b"open")
+    lease = s.out("acquire", "job").decode().strip()
+    untold("release", "--json", lease)
+    s.run("acquire", "--no-wait", "job")
+    # What could not be told to the only one who would know of it is undone again.
+    for args in (("acquire", "other"), ("key", "acquire", "a"), ("txn", "begin")):
+        with open("/dev/full", "wb") as full:
+            done = s.run(*args, stdout=full, expect=code(s, "UNAVAILABLE"))
+        true(b"undone, since" in done.stderr, done.stderr)
+    s.run("acquire", "--no-wait", "other")
+    s.run("key", "acquire", "--no-wait", "a")
+    equal(s.lines("txn", "ls", "--state", "pending"), [])
+
+
+@it("a cp -r whose report cannot be written copies all the same", LOCAL)
+def _(s):
+    for i in range(3):
+        s.put(f"from/{i}", b"x" * i)
+    with open("/dev/full", "wb") as full:
+        s.run("store", "cp", "-r", "--json", "from/", "to/", stdout=full,
+              expect=code(s, "UNREPORTED"))
+    equal(len(s.lines("store", "ls", "-r", "to/")), 3)
 
 
 @it("a cp -r that is killed goes on where it was, between any two stores", LOCAL)

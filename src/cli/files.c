@@ -75,7 +75,7 @@ static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
         } else if (errno != EINTR) {
             if (to == cli->out.fd)
                 cli->out.failed_errno = errno;
-            return fail_errno(cli, "write the output");
+            return output_failed(to, errno, &cli->error);
         } else if (interrupted()) {
             return interrupt_check(&cli->error);
         }

@@ -256,10 +256,12 @@ static enum hf_status hand_over(struct key_desk *desk)
     } else {
         output_print(&cli->out, "%s\n", text);
     }
-    return output_flush(&cli->out, &cli->error);
+    return desk->txn ? output_flush(&cli->out, &cli->error)
+                     : output_flush_or_undo(&cli->out, &cli->error);
 }
 
-/* When the lease could not be told, it is given back with the handle: nobody else will. */
+/* When the lease could not be told, it is given back with the handle: nobody else will. That of a
+ * transaction stays with it. */
 enum hf_status run_key_acquire(struct cli *cli)
 {
     struct key_desk desk = { .cli = cli };

@@ -255,7 +255,7 @@ enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock)
         tell_json(cli, lock, text);
     else
         output_print(&cli->out, "%s\n", text);
-    return output_flush(&cli->out, &cli->error);
+    return output_flush_or_undo(&cli->out, &cli->error);
 }
 
 /* ---- acquire ------------------------------------------------------------------------- */

@@ -102,12 +102,30 @@ void output_key(struct output *out, struct view key)
     appended(out);
 }
 
+enum hf_status output_failed(int fd, int errno_value, struct hf_error *error)
+{
+    struct hf_error why;
+    enum hf_status status = error_from_errno(&why, errno_value, "write the output");
+    if (fd == STDOUT_FILENO)
+        status = HF_UNREPORTED;
+    return error_set(error, status, "%s", why.why);
+}
+
 enum hf_status output_flush(struct output *out, struct hf_error *error)
 {
     write_pending(out);
-    if (out->failed_errno)
-        return error_from_errno(error, out->failed_errno, "write the output");
-    return HF_OK;
+    return out->failed_errno ? output_failed(out->fd, out->failed_errno, error) : HF_OK;
+}
+
+enum hf_status output_flush_or_undo(struct output *out, struct hf_error *error)
+{
+    enum hf_status status = output_flush(out, error);
+    if (status != HF_UNREPORTED)
+        return status;
+    if (error)
+        error->status = HF_UNAVAILABLE;
+    error_prefix(error, "undone, since nobody could be told of it");
+    return HF_UNAVAILABLE;
 }
 
 /* ---- Keys ---------------------------------------------------------------------------- */

@@ -30,8 +30,15 @@ void output_json(struct output *out, json_t *value);
 /* A key for people: escaped on a terminal, as it is elsewhere. */
 void output_key(struct output *out, struct view key);
 
-/* Writes what is pending; the reason if this or an earlier write failed. */
+/* Writes what is pending; the reason if this or an earlier write failed. What cannot be written to
+ * stdout was done all the same: UNREPORTED. */
 enum hf_status output_flush(struct output *out, struct hf_error *error);
+
+/* The same for what is undone again when nobody can be told of it: UNAVAILABLE. */
+enum hf_status output_flush_or_undo(struct output *out, struct hf_error *error);
+
+/* Why a write of the output failed. */
+enum hf_status output_failed(int fd, int errno_value, struct hf_error *error);
 
 /* Appends text with control bytes, backslashes and bytes that are not UTF-8 written as \n, \t,
  * \\ or \xHH, so that the result is one line of valid UTF-8. */

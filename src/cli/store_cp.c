@@ -264,8 +264,9 @@ static enum hf_status each_page(struct copy *copy, struct page *page,
             page->list.after = (struct view){ after, last.size };
         }
         list_release(&page->list);
-        if (status == HF_OK)
-            status = output_flush(&copy->cli->out, &copy->cli->error);
+        if (status == HF_OK && output_flush(&copy->cli->out, &copy->cli->error) != HF_OK &&
+            copy->cli->out.failed_errno == EPIPE)
+            status = copy->cli->error.status; /* nobody reads any more; else copying goes on */
     }
     return status;
 }

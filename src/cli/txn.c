@@ -54,7 +54,7 @@ enum hf_status run_txn_begin(struct cli *cli)
             output_json(&cli->out, json_pack("{s:s, s:s}", "txn", id, "state", "pending"));
         else
             output_print(&cli->out, "%s\n", id);
-        status = output_flush(&cli->out, &cli->error);
+        status = output_flush_or_undo(&cli->out, &cli->error);
         if (status != HF_OK)
             drop(client, id);
     }
