@@ -341,6 +341,29 @@ static void what_was_done_meanwhile_need_not_be_done(void **state)
     hf_lock_free(holder);
 }
 
+static void a_slack_is_less_than_its_period(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *lock;
+    static const int64_t bad[] = { HF_NO_SLACK - 1, 1000, INT64_MAX };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct hf_lock_options options = HF_LOCK_OPTIONS;
+        options.once_per_ms = 1000;
+        options.once_slack_ms = bad[i];
+        IS(HF_INVALID, hf_lock_new(pair->one.client, "deploy", &options, &lock, &error));
+        ASSERT(strstr(error.why, "slack"));
+    }
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.once_per_ms = 3600000;
+    options.once_slack_ms = HF_NO_SLACK;
+    lock = lock_with(&pair->one, "deploy", &options);
+    MUST(hf_lock_acquire(lock, 0, &error));
+    MUST(hf_lock_complete(lock, NULL, &error));
+    IS(HF_ALREADY, hf_lock_acquire(lock, 0, &error));
+    hf_lock_free(lock);
+}
+
 static void a_dead_holder_is_waited_out(void **state)
 {
     struct pair *pair = *state;
@@ -436,6 +459,7 @@ int main(int argc, char **argv)
         PAIR("who does not poll when its turn comes is dropped", who_does_not_poll_is_dropped),
         PAIR("what was done while one waited need not be done again",
              what_was_done_meanwhile_need_not_be_done),
+        PAIR("the slack of a period is less than that", a_slack_is_less_than_its_period),
         PAIR("a dead holder is waited out", a_dead_holder_is_waited_out),
         PAIR("a thousand wait: in order, with at most one write too many a hand-over",
              a_thousand_wait),
