@@ -55,7 +55,7 @@
     ROW(ONCE_PER_BY_STORE_TIME, "locks", "judges once_per by wall clocks")                     \
     ROW(ONCE_PER_KNOWS_THE_TIME, "locks",                                                      \
         "judges once_per by calendars where no store time is known yet")                       \
-    ROW(COMPLETION_IS_REMEMBERED, "locks", "keeps no ended lease but the last")                \
+    ROW(COMPLETION_IS_REMEMBERED, "locks", "forgets what was done when the next lease ends")   \
     ROW(RANGES_OVERLAP, "ranges", "compares only where ranges start")                          \
     ROW(TREE_BY_SEGMENT, "ranges", "takes /ab for a part of the tree /a")                      \
     ROW(TREE_ABOVE_TOO, "ranges", "overlooks that a tree lies inside another")                 \

@@ -51,8 +51,7 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
 {
     const struct lease *lease = table->leases[index];
     bool of_chunks = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
-    return lease->status == LEASE_COMPLETED && !of_chunks && !is_superseded(table, index) &&
-           RULE(COMPLETION_IS_REMEMBERED);
+    return lease->status == LEASE_COMPLETED && !of_chunks && !is_superseded(table, index);
 }
 
 /* Whether it is over and nothing depends on it: one that names an output stays until somebody has
@@ -71,11 +70,17 @@ static bool is_promise(const struct lease_table *table, size_t index,
            !is_superseded(table, index) && RULE(COMPLETION_IS_REMEMBERED);
 }
 
+/* When the next lease of the table ends: see RULE(COMPLETION_IS_REMEMBERED). */
+static bool is_forgotten(const struct lease_table *table, size_t index)
+{
+    return table->leases[index]->once_per.us > 0 && index + 1 < table->lease_count &&
+           !RULE(COMPLETION_IS_REMEMBERED);
+}
+
 /* Keeps what is promised, and of the rest the newest, for people to look at. */
 static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
-    size_t finished_max = RULE(COMPLETION_IS_REMEMBERED) ? TABLE_FINISHED_MAX : 1;
     if (!table->ended)
         return;
     table->ended = false;
@@ -86,8 +91,8 @@ static void trim_finished(struct lease_table *table, const struct evidence *evid
         bool is_last = is_last_completion(table, i);
         bytes += is_last ? 0 : lease->entry.size;
         bool keep = is_last ? ++completed <= TABLE_COMPLETED_MAX
-                            : ++finished <= finished_max && bytes <= TABLE_FINISHED_BYTES;
-        if (!keep)
+                            : ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
+        if (!keep || is_forgotten(table, i))
             table_remove_lease(table, i);
     }
 }
