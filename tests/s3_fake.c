@@ -81,11 +81,16 @@ int fake_serve_tls(const char *path)
 
 struct store *fake_open(const char *bucket, const char *parameters)
 {
+    return fake_open_in(env_real(), bucket, parameters);
+}
+
+struct store *fake_open_in(struct env *env, const char *bucket, const char *parameters)
+{
     char url[512];
     struct store *store = NULL;
     struct hf_error error;
     snprintf(url, sizeof url, "s3://%s?endpoint=http://127.0.0.1:%d%s", bucket, fake.port,
              parameters);
-    assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);
+    assert_status(HF_OK, store_open(env, view_of(url), &store, &error), &error);
     return store;
 }

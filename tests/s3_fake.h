@@ -22,4 +22,7 @@ int fake_serve_tls(const char *path);
 /* The store s3://BUCKET at the stand-in, with more parameters behind ("&timeout=1s"). */
 struct store *fake_open(const char *bucket, const char *parameters);
 
+/* The same in another world than the real one. */
+struct store *fake_open_in(struct env *env, const char *bucket, const char *parameters);
+
 #endif

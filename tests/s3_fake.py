@@ -41,6 +41,7 @@ class Request:
 class Connection:
     def __init__(self, sock):
         self.sock, self.buffer, self.served = sock, b"", 0
+        self.shift = datetime.timedelta()  # of the dates that it tells
 
     def fill(self):
         data = self.sock.recv(65536)
@@ -77,8 +78,8 @@ class Connection:
     def reply(self, status, body=b"", headers=None, length=None):
         if isinstance(body, str):
             body = body.encode()
-        now = datetime.datetime.now(datetime.timezone.utc)
-        lines = [f"HTTP/1.1 {status} X", f"Date: {now:%a, %d %b %Y %H:%M:%S} GMT"]
+        date = now() + self.shift
+        lines = [f"HTTP/1.1 {status} X", f"Date: {date:%a, %d %b %Y %H:%M:%S} GMT"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         if status != 304:
             lines.append(f"Content-Length: {len(body) if length is None else length}")
@@ -88,6 +89,10 @@ class Connection:
         """Closes with RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         raise Gone
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def error(code, more="", message="a message"):
@@ -155,6 +160,14 @@ def endless(connection, request):
     raise Gone
 
 
+def trailers(connection, request):
+    """Replies in chunks, with headers behind the body that would be wrong before it."""
+    body = b"5\r\nhello\r\n" if request.method == "GET" else b""
+    connection.send(b'HTTP/1.1 200 OK\r\nETag: "right"\r\nTransfer-Encoding: chunked\r\n'
+                    b"Trailer: ETag, Content-Length\r\n\r\n" + body +
+                    b'0\r\nETag: "wrong"\r\nHTTP/1.1 500 No: no\r\nContent-Length: 7\r\n\r\n')
+
+
 def half_refusal(connection, request):
     """A refusal whose body breaks off."""
     connection.reply(412, b"<Error><Code>Pre", length=400)
@@ -198,6 +211,19 @@ def big_answer(connection, request):
     connection.reply(200, b"x" * (5 << 20), {"ETag": '"x"'})
 
 
+def large(connection, request):
+    """Announces a large object, and sends no more than its start."""
+    connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: 1000000000\r\n\r\nabc')
+    slow(connection, request)
+
+
+def large_in_chunks(connection, request):
+    """Sends an object that has no end."""
+    connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nTransfer-Encoding: chunked\r\n\r\n')
+    while True:
+        connection.send(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+
+
 def looping(connection, request):
     connection.reply(200, "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a</Key>"
                           "<ETag>x</ETag><Size>1</Size></Contents></ListBucketResult>")
@@ -232,6 +258,54 @@ def malformed_region(connection, request):
 def skewed(connection, request):
     connection.reply(403, error("RequestTimeTooSkewed",
                                 "<ServerTime>2001-02-03T04:05:06Z</ServerTime>"))
+
+
+def is_skewed(request):
+    """Whether it was signed more than 15 minutes from now."""
+    signed = datetime.datetime.strptime(request.headers["x-amz-date"] + "+0000", "%Y%m%dT%H%M%SZ%z")
+    return abs(now() - signed) > datetime.timedelta(minutes=15)
+
+
+def whole(connection, request):
+    """As plain, with listings: as much of S3 as the program needs."""
+    if request.method == "POST":
+        return connection.reply(501, error("NotImplemented"))
+    if request.method != "GET" or "list-type" not in request.query:
+        return plain(connection, request)
+    with LOCK:
+        keys = sorted(key for bucket, key in OBJECTS if bucket == request.bucket)
+    return names(connection, request, keys)
+
+
+def clocked(connection, request):
+    """Refuses what was signed at another time than now, as S3 does."""
+    if is_skewed(request):
+        server_time = f"<ServerTime>{now():%Y-%m-%dT%H:%M:%SZ}</ServerTime>"
+        return connection.reply(403, error("RequestTimeTooSkewed", server_time))
+    return whole(connection, request)
+
+
+def clocked_tersely(connection, request):
+    """The same without a word of time."""
+    if is_skewed(request):
+        return connection.reply(403, error("AccessDenied"))
+    return whole(connection, request)
+
+
+def wrong_dates(connection, request):
+    """The same behind a proxy that dates replies by a wrong clock of its own."""
+    connection.shift = datetime.timedelta(days=365)
+    if is_skewed(request):
+        return connection.reply(403, error("RequestTimeTooSkewed"))
+    return whole(connection, request)
+
+
+def old_dates(connection, request):
+    """The same behind a cache that answers with what it kept a year ago."""
+    if is_skewed(request):
+        return connection.reply(403, error("RequestTimeTooSkewed"))
+    connection.shift = datetime.timedelta(days=-365)
+    return connection.reply(200, b"old", {"ETag": '"x"', "Age": str(365 * 86400)})
 
 
 def slow(connection, request):
@@ -477,7 +551,7 @@ def soon(connection, request):
     """Credentials that end in a minute: good, but to be fetched again at the next chance."""
     with LOCK:
         count = SEEN[("GET", "soon")]
-    ends = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=60)
+    ends = now() + datetime.timedelta(seconds=60)
     return connection.reply(200, f'{{"AccessKeyId": "soon-{count}", "SecretAccessKey": "s",'
                                  f' "Token": "t", "Expiration": "{ends:%Y-%m-%dT%H:%M:%SZ}"}}')
 
@@ -534,7 +608,8 @@ BEHAVIOURS = {
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,
         bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who, forgets,
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
-        short_pages, unordered, rules, deletes_other, escapes)
+        short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
+        wrong_dates, old_dates, trailers, large, large_in_chunks)
 }
 BEHAVIOURS["latest"] = instance
 

@@ -13,7 +13,7 @@ struct s3_credentials {
     char access_key[S3_ACCESS_KEY_MAX + 1];
     char secret[S3_SECRET_MAX + 1];
     char token[S3_TOKEN_MAX + 1]; /* empty: none */
-    bool ends;                    /* at `expires`, by the calendar */
+    bool ends;                    /* at `expires`, by the clock of whoever gave them */
     struct wall_time expires;
 };
 

@@ -458,6 +458,7 @@ static void judge(struct transfer *transfer, CURLcode code, const char *detail)
         return;
     }
     reply->outcome = may_have_left(transfer) ? HTTP_NO_ANSWER : HTTP_NOT_SENT;
+    reply->bad_certificate = code == CURLE_PEER_FAILED_VERIFICATION;
     bool again = code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_SEND_FAIL_REWIND;
     const char *why = code == CURLE_OK ? "the reply broke off in its headers"
                       : detail[0]      ? detail

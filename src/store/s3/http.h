@@ -78,6 +78,7 @@ enum http_outcome {
 struct http_reply {
     enum http_outcome outcome;
     int status;
+    bool bad_certificate;  /* that is why nothing was sent */
     struct hf_error error; /* of HTTP_STOPPED; else a sentence for the other two failures */
     /* headers; absent ones are empty, zero or false */
     struct etag etag; /* without its quotes */

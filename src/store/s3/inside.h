@@ -44,6 +44,10 @@ struct s3_store {
         char access_key[S3_ACCESS_KEY_MAX + 1];
         char secret[S3_SECRET_MAX + 1];
         struct s3_signing_key key;
+        /* the time to sign with (skew.c) */
+        bool time_known;
+        bool dates_refused;     /* it did not accept the time that it tells */
+        int64_t time_offset_us; /* store time minus boot time */
     } shared;
 };
 
@@ -73,6 +77,7 @@ struct s3_request {
     bool writes;     /* no second try, and no answer means UNSURE */
     bool repeatable; /* a write that may be sent again all the same: a part of an upload */
     enum condition_kind condition;
+    struct wall_time signed_at; /* set by s3_send: the time in the signature */
     const struct progress *progress;
     uint64_t progress_base;
     uint64_t progress_total;
@@ -90,11 +95,30 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
                                     struct span *ret_stall);
 
 /* Signs, sends and judges; reads, and writes that are repeatable, are tried again with growing,
- * jittered pauses within the deadline. `again`, when there is one, is called before each
+ * jittered pauses within the deadline. What was refused for the time in its signature, and so not
+ * done, is signed and sent anew once, writes too. `again`, when there is one, is called before each
  * further try and may refuse it. The reply is the last one, to be released by the caller. */
 enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        bool (*again)(void *argument, struct s3_request *request),
                        void *argument, struct http_reply *reply, struct hf_error *error);
+
+/* ---- The time in signatures (skew.c) ---------------------------------------------- */
+
+/* The store's own time where a reply has told it, else the wall clock's. */
+struct wall_time s3_signing_time(struct s3_store *s3);
+
+/* From the date of a reply, unless that is out of a cache. */
+void s3_learn_time(struct s3_store *s3, const struct http_reply *reply);
+
+/* Whether the request was refused for the time in its signature, and the next one will have
+ * another. */
+bool s3_correct_time(struct s3_store *s3, const struct s3_request *request,
+                     const struct http_reply *reply);
+
+/* The time that a refusal tells; false when it tells none. */
+struct s3_error_body;
+bool s3_store_time(const struct http_reply *reply, const struct s3_error_body *body,
+                   struct wall_time *ret_time);
 
 /* ---- What a reply means (reply.c) ------------------------------------------------- */
 
@@ -103,6 +127,9 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
 enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
                         const struct http_reply *reply, bool *ret_again, bool *ret_distrust,
                         struct hf_error *error);
+
+/* Whether a refusal with this code is about the time in the signature. */
+bool s3_is_skew_code(const char *code);
 
 /* The status of one key in the answer to a multi-object delete. */
 enum hf_status s3_judge_code(struct view code, struct view message, struct hf_error *error);

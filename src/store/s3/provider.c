@@ -27,12 +27,16 @@ struct s3_provider {
     char *ca_file;
     char profile[128]; /* empty: by the environment */
     char region[64];
-    struct mono_time deadline; /* of the one who fetches; nobody else reads it */
+    /* Of the one who fetches; nobody else reads these. */
+    struct mono_time deadline;
+    struct mono_time answered; /* when an endpoint's answer came, ... */
+    struct wall_time date;     /* ... and its date, or that of our wall clock */
     struct {
         struct env_mutex mutex; /* guards what stands beside it */
         struct env_cond fetched;
         bool fetching;
         bool have;
+        struct mono_time ends_at; /* if they end */
         bool distrusted;
         struct mono_time looked_at;
         struct hf_error failure; /* of the last look */
@@ -101,6 +105,8 @@ static enum hf_status ask(struct s3_provider *provider, const struct http_reques
         request.deadline = provider->deadline;
     struct http_reply reply;
     http_perform(pool, &request, ANSWER_BYTES_MAX, &reply);
+    provider->answered = reply.received;
+    provider->date = reply.has_date && !reply.has_age ? reply.date : env_wall(provider->env);
     struct s3_error_body body;
     if (reply.outcome != HTTP_ANSWERED)
         error_set(error, HF_UNAVAILABLE, "%s", reply.error.why);
@@ -469,9 +475,16 @@ static bool good_for_locked(struct s3_provider *provider, struct span span)
 {
     if (!provider->shared.have)
         return false;
-    const struct s3_credentials *credentials = &provider->shared.credentials;
-    return !credentials->ends ||
-           wall_before(wall_add(env_wall(provider->env), span), credentials->expires);
+    return !provider->shared.credentials.ends ||
+           mono_before(mono_add(env_now(provider->env), span), provider->shared.ends_at);
+}
+
+/* When credentials end on our boot-time clock: by the date of the answer that brought them, since
+ * the wall clock of this machine may be wrong. */
+static struct mono_time end_of(const struct s3_provider *provider,
+                               const struct s3_credentials *credentials)
+{
+    return mono_add(provider->answered, wall_since(credentials->expires, provider->date));
 }
 
 static bool looked_just_now_locked(struct s3_provider *provider)
@@ -499,6 +512,8 @@ static void fetch_locked(struct s3_provider *provider, struct mono_time deadline
     env_mutex_lock(&provider->shared.mutex);
     if (status == HF_OK) {
         provider->shared.credentials = *space;
+        if (space->ends)
+            provider->shared.ends_at = end_of(provider, space);
         provider->shared.have = true;
         provider->shared.distrusted = false;
     }

@@ -67,24 +67,28 @@ static enum hf_status say(struct hf_error *error, enum hf_status status,
                      body->code[0] ? " " : "", body->code, text[0] ? ": " : "", text);
 }
 
-/* RequestTimeTooSkewed: both clocks, since one of them must be set right. */
-static enum hf_status say_skewed(struct s3_store *s3, const struct http_reply *reply,
+bool s3_is_skew_code(const char *code)
+{
+    return strcmp(code, "RequestTimeTooSkewed") == 0 || strcmp(code, "RequestExpired") == 0;
+}
+
+/* All clocks, since one of them must be set right. */
+static enum hf_status say_skewed(struct s3_store *s3, const struct s3_request *request,
+                                 const struct http_reply *reply,
                                  const struct s3_error_body *body, struct hf_error *error)
 {
-    char ours[TIME_TEXT_MAX];
+    char ours[TIME_TEXT_MAX], used[TIME_TEXT_MAX];
     char theirs[TIME_TEXT_MAX] = "unknown";
     struct wall_time server;
-    struct hf_error ignored;
     time_text(env_wall(s3->base.env), ours);
-    if (body->server_time[0] &&
-        parse_time(view_of(body->server_time), &server, &ignored) == HF_OK)
+    time_text(request->signed_at, used);
+    if (s3_store_time(reply, body, &server))
         time_text(server, theirs);
-    else if (reply->has_date)
-        time_text(reply->date, theirs);
-    return error_set(error, HF_DENIED,
-                     "the clocks differ too much (RequestTimeTooSkewed): here it is %s, at the "
-                     "store %s; set this machine's clock",
-                     ours, theirs);
+    return error_set(
+        error, HF_DENIED,
+        "the clocks differ too much (%s): this machine's says %s, the store's %s, and "
+        "a signature of %s was refused; set this machine's clock",
+        body->code, ours, theirs, used);
 }
 
 static enum hf_status say_elsewhere(struct s3_store *s3, const struct http_reply *reply,
@@ -125,12 +129,10 @@ static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_reque
     return error_set(error, HF_NOT_FOUND, "no such object");
 }
 
-static enum hf_status judge_forbidden(struct s3_store *s3, const struct http_reply *reply,
+static enum hf_status judge_forbidden(const struct http_reply *reply,
                                       const struct s3_error_body *body, bool *ret_distrust,
                                       struct hf_error *error)
 {
-    if (strcmp(body->code, "RequestTimeTooSkewed") == 0)
-        return say_skewed(s3, reply, body, error);
     *ret_distrust = strcmp(body->code, "AccessDenied") != 0;
     const struct refusal *refusal = find_refusal(body->code);
     return say(error, HF_DENIED, reply, body,
@@ -206,6 +208,12 @@ static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request
         *error = reply->error; /* it did not come as far as the network */
         return error->status;
     }
+    if (reply->bad_certificate) { /* by the calendar, perhaps */
+        char ours[TIME_TEXT_MAX];
+        return error_set(error, HF_UNAVAILABLE,
+                         "%s cannot be reached: %s (this machine's clock says %s)", s3->origin,
+                         reply->error.why, time_text(env_wall(s3->base.env), ours));
+    }
     return error_set(error, HF_UNAVAILABLE, "%s cannot be reached: %s", s3->origin,
                      reply->error.why);
 }
@@ -218,11 +226,13 @@ static enum hf_status judge_status(struct s3_store *s3, const struct s3_request 
     int status = reply->status;
     if (status >= 500)
         return judge_server_error(request, reply, body, ret_again, error);
+    if (s3_is_skew_code(body->code))
+        return say_skewed(s3, request, reply, body, error);
     switch (status) {
     case 304: return judge_not_modified(request, error);
     case 400: return judge_bad_request(s3, reply, body, ret_again, ret_distrust, error);
     case 401:
-    case 403: return judge_forbidden(s3, reply, body, ret_distrust, error);
+    case 403: return judge_forbidden(reply, body, ret_distrust, error);
     case 404: return judge_not_found(s3, request, reply, body, error);
     case 409: return judge_conflict(request, reply, body, ret_again, error);
     case 412:

@@ -137,7 +137,7 @@ static bool write_request(struct wire *wire, struct s3_store *s3,
                           const struct s3_credentials *credentials)
 {
     char date[S3_DATE_SIZE + 1];
-    s3_date_text(env_wall(s3->base.env), date);
+    s3_date_text(request->signed_at, date);
     const char *payload = request->payload ? request->payload : S3_EMPTY_PAYLOAD;
     struct s3_signing_key key;
     struct s3_header headers[S3_SIGNED_HEADERS_MAX];
@@ -194,8 +194,7 @@ static void perform(struct s3_store *s3, const struct s3_request *request,
                  reply);
 }
 
-static void send_once(struct s3_store *s3, const struct s3_request *request,
-                      struct http_reply *reply)
+static void send_once(struct s3_store *s3, struct s3_request *request, struct http_reply *reply)
 {
     *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT };
     struct s3_credentials *credentials = malloc(sizeof *credentials);
@@ -205,6 +204,7 @@ static void send_once(struct s3_store *s3, const struct s3_request *request,
     }
     struct wire wire = { .text = BUFFER_INIT(TEXT_BYTES_MAX) };
     if (s3_provider_get(s3->provider, request->deadline, credentials, &reply->error) == HF_OK) {
+        request->signed_at = s3_signing_time(s3);
         if (write_request(&wire, s3, request, credentials))
             perform(s3, request, &wire, reply);
         else
@@ -215,6 +215,18 @@ static void send_once(struct s3_store *s3, const struct s3_request *request,
     buffer_release(&wire.text);
     s3_credentials_wipe(credentials);
     free(credentials);
+}
+
+/* One try; and if the time in its signature was refused, another with the store's. */
+static void send_in_time(struct s3_store *s3, struct s3_request *request,
+                         struct http_reply *reply)
+{
+    send_once(s3, request, reply);
+    if (s3_correct_time(s3, request, reply)) {
+        http_reply_release(reply);
+        send_once(s3, request, reply);
+    }
+    s3_learn_time(s3, reply);
 }
 
 /* False when the deadline leaves no time for it. */
@@ -238,7 +250,7 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
     for (int tries = 0;; tries++) {
         bool may_help = false;
         bool distrust = false;
-        send_once(s3, &attempt, reply);
+        send_in_time(s3, &attempt, reply);
         s3_judge(s3, &attempt, reply, &may_help, &distrust, error);
         if (distrust)
             s3_provider_distrust(s3->provider);

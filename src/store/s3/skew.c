@@ -1,0 +1,102 @@
+/* skew.c: what time to sign with. S3 refuses a request that was signed more than 15 minutes from
+ * its own time, and many machines have a wrong wall clock: boards without a battery, guests that
+ * were suspended. So requests are signed by the store's own time, as its replies tell it, carried
+ * on by the boot-time clock, which never steps.
+ *
+ * This time is for signatures alone. Whether a lease is over is judged by src/doc/clock.c, which
+ * knows how far off each date may be. */
+#include "base/parse.h"
+#include "store/s3/inside.h"
+#include "store/s3/xml.h"
+
+#include <stdlib.h>
+
+/* What no store minds. */
+#define CLEARLY_APART SPAN_S(300)
+
+/* The date of a reply that took longer may be that of its start or of its end. */
+#define DATED_WITHIN SPAN_S(60)
+
+struct wall_time s3_signing_time(struct s3_store *s3)
+{
+    env_mutex_lock(&s3->shared.mutex);
+    bool known = s3->shared.time_known;
+    int64_t offset_us = s3->shared.time_offset_us;
+    env_mutex_unlock(&s3->shared.mutex);
+    if (!known)
+        return env_wall(s3->base.env);
+    return (struct wall_time){ env_now(s3->base.env).us + offset_us };
+}
+
+static bool is_dated(const struct http_reply *reply)
+{
+    return reply->outcome == HTTP_ANSWERED && reply->has_date && !reply->has_age;
+}
+
+void s3_learn_time(struct s3_store *s3, const struct http_reply *reply)
+{
+    if (!is_dated(reply) || mono_since(reply->received, reply->sent).us > DATED_WITHIN.us)
+        return;
+    env_mutex_lock(&s3->shared.mutex);
+    if (!s3->shared.dates_refused) {
+        s3->shared.time_known = true;
+        s3->shared.time_offset_us = reply->date.us - reply->received.us;
+    }
+    env_mutex_unlock(&s3->shared.mutex);
+}
+
+bool s3_store_time(const struct http_reply *reply, const struct s3_error_body *body,
+                   struct wall_time *ret_time)
+{
+    struct hf_error ignored;
+    if (body->server_time[0] &&
+        parse_time(view_of(body->server_time), ret_time, &ignored) == HF_OK)
+        return true;
+    if (is_dated(reply))
+        *ret_time = reply->date;
+    return is_dated(reply);
+}
+
+static struct span apart(struct wall_time a, struct wall_time b)
+{
+    return SPAN_US(llabs(a.us - b.us));
+}
+
+/* Not every store says so in as many words. One that dates its refusal far from our signature may
+ * have refused it for that. */
+static bool refused_for_time(const struct s3_request *request, const struct http_reply *reply,
+                             const struct s3_error_body *body)
+{
+    struct wall_time theirs;
+    if (s3_is_skew_code(body->code))
+        return true;
+    return (reply->status == 401 || reply->status == 403) &&
+           s3_store_time(reply, body, &theirs) &&
+           apart(theirs, request->signed_at).us > CLEARLY_APART.us;
+}
+
+/* If a signature by the time that the store tells is refused, that time is wrong (a proxy on the
+ * way may have written it), and the wall clock is all that is left. Nor are dates believed that the
+ * refusal itself contradicts. */
+bool s3_correct_time(struct s3_store *s3, const struct s3_request *request,
+                     const struct http_reply *reply)
+{
+    struct s3_error_body body;
+    struct wall_time next = request->signed_at;
+    if (reply->outcome != HTTP_ANSWERED || reply->status < 400 || reply->status > 403)
+        return false;
+    s3_xml_error(buffer_view(&reply->body), &body);
+    if (!refused_for_time(request, reply, &body))
+        return false;
+    bool told =
+        s3_store_time(reply, &body, &next) && apart(next, request->signed_at).us > SPAN_S(1).us;
+    if (!told)
+        next = env_wall(s3->base.env);
+    bool contradicted = is_dated(reply) && apart(next, reply->date).us > CLEARLY_APART.us;
+    env_mutex_lock(&s3->shared.mutex);
+    s3->shared.time_known = told;
+    s3->shared.time_offset_us = next.us - reply->received.us;
+    s3->shared.dates_refused = s3->shared.dates_refused || !told || contradicted;
+    env_mutex_unlock(&s3->shared.mutex);
+    return apart(next, request->signed_at).us > SPAN_S(1).us;
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""s3_cli_test.py: the program on S3, as played by s3_fake.py: on a machine whose clock is wrong.
+
+Prints TAP. The program's path comes in $HOLDFAST_PROGRAM.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import cases
+from cases import equal, true
+from run_trials import FAKETIME, PROGRAM, until
+
+DENIED = 85
+
+
+def it(sentence):
+    def register(function):
+        cases.add(sentence, function, Scratch)
+        return function
+
+    return register
+
+
+class Scratch:
+    """A folder, a stand-in S3, and the means to run the program there."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="holdfast-s3-")
+        script = os.path.join(os.environ["HOLDFAST_TESTS"], "s3_fake.py")
+        self.fake = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE)
+        self.port = int(self.fake.stdout.readline().split()[1])
+        self.env = {"PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
+                    "HOME": self.path, "TMPDIR": self.path,
+                    "AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": "secret"}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+            if name in os.environ:
+                self.env[name] = os.environ[name]
+        self.started = []
+
+    def close(self):
+        for process in self.started:
+            process.kill()  # its guard sees to its command
+            process.communicate()
+        self.fake.communicate()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def url(self, bucket):
+        return f"s3://{bucket}?endpoint=http://127.0.0.1:{self.port}"
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def shift_clock(self, by):
+        """Moves the wall clock of the programs that are started, and of those that run."""
+        true(FAKETIME, "there is no libfaketime")
+        with open(self.file("clock.new"), "w", encoding="utf-8") as file:
+            file.write(by + "\n")
+        os.rename(self.file("clock.new"), self.file("clock"))
+        self.env.update(LD_PRELOAD=FAKETIME, FAKETIME_NO_CACHE="1",
+                        FAKETIME_TIMESTAMP_FILE=self.file("clock"),
+                        FAKETIME_DONT_FAKE_MONOTONIC="1")
+
+    def start(self, bucket, *args, **options):
+        for name, value in {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                            "stderr": subprocess.PIPE}.items():
+            options.setdefault(name, value)
+        words = [PROGRAM, "--store", self.url(bucket), *args]
+        process = subprocess.Popen(words, cwd=self.path, env=self.env, **options)
+        self.started.append(process)
+        return process
+
+    def run(self, bucket, *args, expect=0, given=b""):
+        done = subprocess.run([PROGRAM, "--store", self.url(bucket), *args], cwd=self.path,
+                              env=self.env, input=given, capture_output=True, check=False,
+                              timeout=60)
+        equal(done.returncode, expect, f"{args}: {done.stderr}")
+        return done
+
+
+# ---- Clocks ---------------------------------------------------------------------------------------
+
+
+@it("a wall clock that jumps by a day while `run` holds a lock changes nothing")
+def _(s):
+    s.shift_clock("+0")
+    holder = s.start("clocked", "run", "--ttl", "2s", "job", "--", "env", "-u", "LD_PRELOAD", "sh",
+                     "-c", "echo begun >begun; while [ ! -e end ]; do sleep 0.1; done; echo ended")
+    until(lambda: os.path.exists(s.file("begun")), "the command")
+    for by in ("+86400", "-86400"):
+        s.shift_clock(by)
+        end = time.monotonic() + 5  # the lease is renewed several times
+        while time.monotonic() < end:
+            true(holder.poll() is None, "the command was ended")
+            time.sleep(0.05)
+    with open(s.file("end"), "w", encoding="utf-8"):
+        pass
+    out, err = holder.communicate(timeout=30)
+    equal((holder.returncode, out, err), (0, b"ended\n", b""))
+
+
+@it("commands work on a machine whose wall clock is wrong")
+def _(s):
+    for by in ("+1d", "-1d", "-20y", "+20y"):
+        s.shift_clock(by)
+        s.run("clocked", "store", "put", "k", "-", given=by.encode())
+        equal(s.run("clocked", "store", "get", "k").stdout, by.encode())
+        equal(s.run("clocked", "run", "job", "--", "echo", by).stdout, by.encode() + b"\n")
+
+
+@it("where the time is refused all the same the error names the clocks")
+def _(s):
+    s.shift_clock("+1d")
+    done = s.run("skewed", "store", "put", "k", "-", given=b"1", expect=DENIED)
+    for words in (b"RequestTimeTooSkewed", b"this machine's says", b"the store's 2001-02-03",
+                  b"set this machine's clock"):
+        true(words in done.stderr, done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
