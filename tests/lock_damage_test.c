@@ -3,8 +3,10 @@
 #include "base/layout.h"
 #include "lock_kit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define TTL_MAX_MS 400
 
@@ -361,6 +363,45 @@ static void the_damaged_table_is_kept(void **state)
     accident_close(&accident);
 }
 
+/* A file of so many zeros, which takes no space, becomes the object. */
+static void put_zeros(struct world *world, struct view key, uint64_t size)
+{
+    char path[] = "/tmp/holdfast-zeros-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, (off_t)size) == 0);
+    struct put_call put = { .key = key, .give = true };
+    must(store_put_file(world->truth, &put, fd, /* progress */ NULL), &put.error, "put",
+         __LINE__);
+    close(fd);
+}
+
+static void what_fits_no_memory_is_replaced(void **state)
+{
+    (void)state;
+    struct place_of_accident accident;
+    accident_open(&accident, false);
+    if (strncmp(accident.world.url, "mem:", 4) == 0) { /* it has no object as large as that */
+        accident_close(&accident);
+        skip();
+    }
+    struct hf_lock *lock = lock_held(&accident.one, "deploy", 200);
+    struct hf_lock *other = lock_of(&accident.two, "deploy", 200);
+    uint64_t token = hf_lock_token(lock);
+    put_zeros(&accident.world, VIEW("default/meta/deploy.json"), BODY_BYTES_MAX + 1);
+    IS(HF_OK, hf_lock_acquire(other, 5000, NULL));
+    ASSERT(hf_lock_token(other) >> 32 > token >> 32);
+    ASSERT(hf_lock_check(lock, NULL) != HF_OK);
+    struct list_call list = { .prefix = VIEW(LAYOUT_KEPT_FOLDER) };
+    must(store_list(accident.world.truth, &list), &list.error, "list", __LINE__);
+    assert_true(list.count > 0); /* both may have kept it */
+    for (size_t i = 0; i < list.count; i++)
+        assert_int_equal(list.entries[i].info.size, TABLE_BYTES_READ_MAX);
+    list_release(&list);
+    hf_lock_free(lock);
+    hf_lock_free(other);
+    accident_close(&accident);
+}
+
 static void only_names_may_have_lost_a_state(void **state)
 {
     (void)state;
@@ -493,6 +534,9 @@ int main(int argc, char **argv)
         IT("nor has it when its locks are renewed", damage_under_a_renewed_lock),
         IT("nor when takeovers go by watching alone", damage_under_an_observed_lock),
         IT("a damaged table is kept aside, and the epoch raised", the_damaged_table_is_kept),
+        IT("what is too large for memory in a table's place is replaced too, and its start "
+           "kept",
+           what_fits_no_memory_is_replaced),
         IT("a name whose table was damaged may have lost a state, which its table says",
            only_names_may_have_lost_a_state),
         IT("where the epoch is damaged no table is born or replaced",

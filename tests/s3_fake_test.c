@@ -70,6 +70,7 @@ struct row {
 static const struct row rows[] = {
     { "silent", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, "cannot be reached" },
     { "half-reply", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, NULL },
+    { "trailers", "", HF_OK, HF_OK, HF_OK, HF_OK, 2, NULL },
     { "endless", "", HF_OK, HF_OK, HF_CORRUPT, HF_OK, 2, "without a length" },
     { "half-refusal", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, NULL },
     { "slow", "&timeout=200ms", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, NULL },
@@ -130,6 +131,42 @@ static void statuses_are_right(void **state)
         expect(row, "get", row->get);
         if (row->says && !strstr(last.why, row->says))
             fail_msg("get of '%s' says '%s', not '%s'", row->bucket, last.why, row->says);
+        store_close(store);
+    }
+}
+
+/* ---- Sizes --------------------------------------------------------------------------- */
+
+static void trailers_say_nothing(void **state)
+{
+    (void)state;
+    struct store *store = fake_open("trailers", "");
+    struct buffer body = BUFFER_INIT(BODY_MAX);
+    struct get_call call = { .key = VIEW("k"), .body = &body };
+    assert_status(HF_OK, store_get(store, &call), &call.error);
+    assert_true(view_equal(buffer_view(&body), VIEW("hello")));
+    assert_true(view_equal(etag_view(&call.info.etag), VIEW("right")));
+    assert_int_equal(call.info.size, 5);
+    struct put_call write = { .key = VIEW("k"), .body = VIEW("x"), .condition = if_absent() };
+    assert_status(HF_OK, store_put(store, &write), &write.error);
+    assert_true(view_equal(etag_view(&write.etag), VIEW("right")));
+    buffer_release(&body);
+    store_close(store);
+}
+
+/* Those who can do without the bytes go by the size. */
+static void too_large_is_told_with_its_size(void **state)
+{
+    (void)state;
+    static const char *const buckets[] = { "large", "large-in-chunks" };
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = fake_open(buckets[i], "&timeout=5s");
+        struct buffer body = BUFFER_INIT(BODY_MAX);
+        struct get_call call = { .key = VIEW("k"), .body = &body };
+        assert_status(HF_INVALID, store_get(store, &call), &call.error);
+        assert_true(call.info.size > BODY_MAX);
+        assert_true(view_equal(etag_view(&call.info.etag), VIEW("x")));
+        buffer_release(&body);
         store_close(store);
     }
 }
@@ -669,6 +706,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("each way to fail gives its status and a reason, and each write arrives once",
            statuses_are_right),
+        IT("what stands behind the body of a chunked reply says nothing", trailers_say_nothing),
+        IT("an object larger than asked for is refused before it is read, with its size",
+           too_large_is_told_with_its_size),
         IT("a write is never sent twice, even when its connection dies",
            a_put_is_never_sent_twice),
         IT("a body that is cut on its way is unsure", a_body_cut_on_its_way_is_unsure),

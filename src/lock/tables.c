@@ -362,17 +362,32 @@ static enum hf_status check_damaged(const struct table_space *space, struct view
     return error_set(error, HF_CONFLICT, "the table is not damaged any more");
 }
 
+/* Reads what is to be kept. Of what does not fit into memory, and so never was a table, that is the
+ * start, as much as a table can be: to keep all of it would take longer than anybody waits. */
+static enum hf_status read_damaged(const struct table_space *space, struct get_call *get,
+                                   struct hf_error *error)
+{
+    enum hf_status status = store_get(space->store, get);
+    if (status == HF_OK)
+        return check_damaged(space, buffer_view(get->body), get->stamp.received, error);
+    if (status == HF_INVALID && get->info.size > BODY_BYTES_MAX) {
+        get->match = get->info.etag;
+        get->length = TABLE_BYTES_READ_MAX;
+        buffer_clear(get->body);
+        status = store_get(space->store, get);
+    }
+    if (status != HF_OK)
+        *error = get->error;
+    return status;
+}
+
 enum hf_status table_replace(struct table_space *space, struct view key,
                              struct mono_time deadline, struct hf_error *error)
 {
     struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
     struct get_call get = { .key = key, .body = &bytes, .deadline = deadline };
-    enum hf_status status = store_get(space->store, &get);
+    enum hf_status status = read_damaged(space, &get, error);
     uint64_t epoch;
-    if (status == HF_OK)
-        status = check_damaged(space, buffer_view(&bytes), get.stamp.received, error);
-    else
-        *error = get.error;
     bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));
     if (status == HF_OK && !marked)
         status = table_keep_aside(space, key, buffer_view(&bytes), deadline, error);

@@ -42,6 +42,8 @@ static enum hf_status look_at_reply(struct reading *reading, const struct http_r
         .size = reply->has_range ? reply->range_total : reply->length,
         .modified = reply->modified,
     };
+    if (reading->fd < 0 && reply->length > call->body->max - call->body->size)
+        return get_append(call, (struct view){ NULL, reply->length }); /* says why not */
     return error_clear(&call->error);
 }
 
@@ -59,6 +61,8 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
     struct get_call *call = reading->call;
     if (!begin_body(reading, reply))
         return false;
+    if (!reply->has_length && !reply->has_range) /* as far as we know */
+        call->info.size = reading->arrived + bytes.size;
     enum hf_status status =
         reading->fd < 0 ? get_append(call, bytes)
                         : file_write_at(reading->fd, bytes, reading->arrived, &call->error);
@@ -139,8 +143,6 @@ static enum hf_status ask(struct s3_store *s3, struct reading *reading,
         check_end(reading, &reply);
     if (status == HF_CONFLICT && call->match.size == 0) /* nobody asked but our second try */
         error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
-    if (status == HF_OK && !reading->refused && !reply.has_length && !reply.has_range)
-        call->info.size = reading->arrived;
     if (status == HF_NOT_MODIFIED)
         call->info.etag = reply.etag.size > 0 ? reply.etag : call->none_match;
     http_reply_release(&reply);

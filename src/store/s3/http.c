@@ -338,11 +338,14 @@ static void forget_headers(struct http_reply *reply)
     reply->region[0] = reply->location[0] = reply->mark[0] = '\0';
 }
 
-/* Called for each line; a status line begins a new reply (after 100, or of a proxy). */
+/* Called for each line; a status line begins a new reply (after 100, or of a proxy). What comes
+ * behind the body of a chunked one are its trailers, which say nothing that we want to know. */
 static size_t on_header(char *from, size_t size, size_t count, void *argument)
 {
     struct http_reply *reply = argument;
     struct view line = { from, size * count };
+    if (reply->whole_headers && reply->status >= 200)
+        return line.size;
     if (view_starts_with(line, VIEW("HTTP/"))) {
         forget_headers(reply);
         struct view rest = line;
