@@ -564,7 +564,7 @@ static void crowded(void **state)
 
 static void set_mark(int root, const char *path, char value)
 {
-    int fd = openat(root, "%lock", O_RDWR | O_CLOEXEC);
+    int fd = openat(root, "%marks", O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0 && pwrite(fd, &value, 1, dir_stripe(view_of(path))) == 1);
     close(fd);
 }
@@ -572,7 +572,7 @@ static void set_mark(int root, const char *path, char value)
 static char get_mark(int root, const char *path)
 {
     char value = 2;
-    int fd = openat(root, "%lock", O_RDONLY | O_CLOEXEC);
+    int fd = openat(root, "%marks", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && pread(fd, &value, 1, dir_stripe(view_of(path))) == 1);
     close(fd);
     return value;

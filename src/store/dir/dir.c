@@ -284,7 +284,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
     }
     dir_temp_init(&dir->temp, &dir->locks);
     dir_temp_sweep(&dir->temp);
-    bell_init(&dir->bell, env, dir->root, "%bell", DIR_LOCK_FILE, dir->locks.writable);
+    bell_init(&dir->bell, env, dir->root, "%bell", DIR_MARKS_FILE, dir->locks.writable);
     *ret_store = &dir->base;
     return HF_OK;
 }

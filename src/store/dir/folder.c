@@ -134,7 +134,10 @@ static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
     enum hf_status status =
         dir_stripe_take(&dir->locks, dir_stripe(step->path), step->deadline, &lock, error);
     if (status == HF_OK) {
-        status = move_aside_locked(dir, step, error);
+        status = dir_move_begin(&dir->locks, error);
+        if (status == HF_OK)
+            status = move_aside_locked(dir, step, error);
+        dir_move_end(&dir->locks);
         dir_lock_drop(&dir->locks, &lock);
     }
     dir_lock_drop(&dir->locks, &move);

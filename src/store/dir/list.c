@@ -181,12 +181,10 @@ static bool level_add(struct level *level, const struct entry *entry)
     return true;
 }
 
-static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *stream)
+/* What comes behind `after`; NULL: from the start. */
+static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *stream,
+                                  const struct entry *after)
 {
-    struct entry last = { .size = 0 };
-    bool again = level->cut;
-    if (again)
-        last = level->entries[level->count - 1];
     level->count = 0;
     level->next = 0;
     level->cut = false;
@@ -194,7 +192,7 @@ static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *s
     while ((errno = 0, found = readdir(stream))) {
         struct entry entry;
         if (decode_entry(dirfd(stream), found, &entry) &&
-            (!again || entry_compare(&entry, &last) > 0) && is_wanted(walk, level, &entry) &&
+            (!after || entry_compare(&entry, after) > 0) && is_wanted(walk, level, &entry) &&
             !level_add(level, &entry))
             return error_no_memory(&walk->call->error);
     }
@@ -227,11 +225,45 @@ static bool is_late(const struct walk *walk)
 }
 
 /* While it is read no file in it may move aside: see DIR_LOCK_MOVE. */
-static enum hf_status read_level(struct walk *walk, struct level *level)
+static enum hf_status read_still(struct walk *walk, struct level *level, DIR *stream,
+                                 const struct entry *after)
+{
+    struct dir_locks *locks = &walk->dir->locks;
+    struct dir_lock lock;
+    if (dir_lock_take(locks, DIR_LOCK_MOVE, DIR_LOCK_SHARED, walk->deadline, &lock,
+                      &walk->call->error) != HF_OK)
+        return walk->call->error.status;
+    enum hf_status status = read_stream(walk, level, stream, after);
+    dir_lock_drop(locks, &lock);
+    return status;
+}
+
+/* The same for who may not lock: reads it again while something has moved meanwhile. */
+static enum hf_status read_until_still(struct walk *walk, struct level *level, DIR *stream,
+                                       const struct entry *after)
 {
     struct dir_locks *locks = &walk->dir->locks;
     struct hf_error *error = &walk->call->error;
-    struct dir_lock lock = { .fd = -1 };
+    uint64_t before, now;
+    enum hf_status status = dir_moves(locks, walk->deadline, &now, error);
+    do {
+        before = now;
+        rewinddir(stream);
+        if (status == HF_OK)
+            status = read_stream(walk, level, stream, after);
+        if (status == HF_OK)
+            status = dir_moves(locks, walk->deadline, &now, error);
+        if (status == HF_OK && now != before && is_late(walk))
+            status = error_set(error, HF_UNAVAILABLE, "the listing took too long");
+    } while (status == HF_OK && now != before);
+    return status;
+}
+
+static enum hf_status read_level(struct walk *walk, struct level *level)
+{
+    struct hf_error *error = &walk->call->error;
+    struct entry last;
+    const struct entry *after = NULL;
     DIR *stream;
     if (is_late(walk))
         return error_set(error, HF_UNAVAILABLE, "the listing took too long");
@@ -242,14 +274,13 @@ static enum hf_status read_level(struct walk *walk, struct level *level)
         level->cut = false;
         return HF_OK;
     }
-    enum hf_status status = HF_OK;
-    if (locks->fd >= 0)
-        status =
-            dir_lock_take(locks, DIR_LOCK_MOVE, DIR_LOCK_SHARED, walk->deadline, &lock, error);
-    if (status == HF_OK)
-        status = read_stream(walk, level, stream);
-    if (lock.fd >= 0)
-        dir_lock_drop(locks, &lock);
+    if (level->cut) {
+        last = level->entries[level->count - 1];
+        after = &last;
+    }
+    enum hf_status status = walk->dir->locks.fd >= 0
+                                ? read_still(walk, level, stream, after)
+                                : read_until_still(walk, level, stream, after);
     closedir(stream);
     return status;
 }

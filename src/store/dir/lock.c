@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,48 +17,141 @@
 #define WAIT_US_MIN 50
 #define WAIT_US_MAX 4000
 
-/* ---- The file ------------------------------------------------------------------------ */
+/* ---- The files ----------------------------------------------------------------------- */
+
+#define FILE_FLAGS (O_CLOEXEC | O_NOFOLLOW)
+
+/* The number of moves stands behind the marks. */
+#define MOVES_AT   DIR_STRIPES
+#define MARKS_SIZE (DIR_STRIPES + sizeof(uint64_t))
 
 /* Room for all marks at once: a delete must work on a full disk too. fallocate changes no byte
  * that is there, whoever else does the same. Without room the file stays sparse. */
 static void reserve_marks(int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) == 0 && st.st_size < DIR_STRIPES &&
-        fallocate(fd, 0, 0, DIR_STRIPES) != 0 && errno != ENOSPC)
-        (void)!ftruncate(fd, DIR_STRIPES);
+    if (fstat(fd, &st) == 0 && st.st_size < (off_t)MARKS_SIZE &&
+        fallocate(fd, 0, 0, MARKS_SIZE) != 0 && errno != ENOSPC)
+        (void)!ftruncate(fd, MARKS_SIZE);
 }
 
 static bool ignores_case(int root)
 {
-    int fd = openat(root, "%LOCK", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    return faccessat(root, "%LOCK", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The mode without the right to read of those who may not write. */
+static mode_t writers_only(mode_t mode)
+{
+    return mode & (0222 | (mode & 0222) << 1);
+}
+
+/* False unless something has the name then. Some file systems know only one of the two calls. */
+static bool give_name(int root, const char *from, const char *name)
+{
+    if (renameat2(root, from, root, name, RENAME_NOREPLACE) == 0 || errno == EEXIST)
+        return true;
+    return (errno == EINVAL || errno == ENOSYS) &&
+           (linkat(root, from, root, name, 0) == 0 || errno == EEXIST);
+}
+
+/* A name of its own until it has its mode, so that nobody can open it before. */
+static int make_lock_file(struct dir_locks *locks)
+{
+    char name[32];
+    struct stat st;
+    snprintf(name, sizeof name, "%s-%016" PRIx64, DIR_LOCK_FILE, env_random_u64(locks->env));
+    int fd = openat(locks->root, name, O_RDWR | O_CREAT | O_EXCL | FILE_FLAGS, 0666);
+    if (fd < 0)
+        return -1;
+    bool made = fstat(fd, &st) == 0 && fchmod(fd, writers_only(st.st_mode & 0777)) == 0 &&
+                give_name(locks->root, name, DIR_LOCK_FILE);
+    int failed = errno;
+    close(fd);
+    unlinkat(locks->root, name, 0);
+    errno = failed;
+    return made ? openat(locks->root, DIR_LOCK_FILE, O_RDWR | FILE_FLAGS) : -1;
+}
+
+static enum hf_status open_lock_file(struct dir_locks *locks, struct hf_error *error)
+{
+    locks->fd = openat(locks->root, DIR_LOCK_FILE, O_RDWR | FILE_FLAGS);
+    if (locks->fd < 0 && errno == ENOENT)
+        locks->fd = make_lock_file(locks);
+    locks->writable = locks->fd >= 0;
+    if (locks->writable)
+        return HF_OK;
+    if (errno != EROFS && errno != EACCES && errno != EPERM)
+        return error_from_errno(error, errno, "make the lock file");
+    locks->fd = openat(locks->root, DIR_LOCK_FILE, O_RDONLY | FILE_FLAGS);
+    if (locks->fd < 0 && errno != ENOENT && errno != EACCES)
+        return error_from_errno(error, errno, "open the lock file");
+    return HF_OK;
+}
+
+/* Whoever may lock may mark. The lock file of an earlier version could be read by all, and had the
+ * marks; what they stand for is made durable once. */
+static enum hf_status open_marks(struct dir_locks *locks, struct hf_error *error)
+{
+    struct stat lock, marks;
+    locks->marks = openat(locks->root, DIR_MARKS_FILE,
+                          (locks->writable ? O_RDWR | O_CREAT : O_RDONLY) | FILE_FLAGS, 0666);
+    if (locks->marks < 0 && !locks->writable && (errno == ENOENT || errno == EACCES))
+        return HF_OK;
+    if (locks->marks < 0)
+        return error_from_errno(error, errno, "open the marks file");
+    if (!locks->writable || fstat(locks->fd, &lock) != 0 || fstat(locks->marks, &marks) != 0)
+        return HF_OK;
+    if (writers_only(lock.st_mode & 0777) != (lock.st_mode & 0777))
+        (void)!fchmod(locks->fd, writers_only(lock.st_mode & 0777));
+    if (marks.st_size < (off_t)MARKS_SIZE) {
+        if (lock.st_size > 0 && syncfs(locks->root) != 0)
+            return error_from_errno(error, errno, "sync what an earlier version marked");
+        (void)!fchmod(locks->marks, (marks.st_mode | lock.st_mode) & 0666);
+        reserve_marks(locks->marks);
+    }
+    return HF_OK;
+}
+
+static void close_files(struct dir_locks *locks)
+{
+    if (locks->fd >= 0)
+        close(locks->fd);
+    if (locks->marks >= 0)
+        close(locks->marks);
+}
+
+static uint64_t read_moves(const struct dir_locks *locks);
+
+/* A mover that died has left an odd number, which those who may not lock wait for. */
+static void end_move_of_the_dead(struct dir_locks *locks)
+{
+    struct dir_lock move;
+    if (!locks->writable || !(read_moves(locks) & 1) ||
+        !dir_lock_try(locks, DIR_LOCK_MOVE, DIR_LOCK_EXCLUSIVE, &move))
+        return;
+    dir_move_end(locks);
+    dir_lock_drop(locks, &move);
 }
 
 enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root, bool sync,
                               struct hf_error *error)
 {
-    *locks = (struct dir_locks){ .env = env, .root = root, .sync = sync, .writable = true };
-    locks->fd = openat(root, DIR_LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (locks->fd < 0 && (errno == EROFS || errno == EACCES || errno == EPERM)) {
-        locks->writable = false;
-        locks->fd = openat(root, DIR_LOCK_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (locks->fd < 0 && errno != ENOENT && errno != EACCES)
-            return error_from_errno(error, errno, "open the lock file");
-    } else if (locks->fd < 0) {
-        return error_from_errno(error, errno, "make the lock file");
-    }
-    if (locks->writable)
-        reserve_marks(locks->fd);
-    if (locks->fd >= 0 && ignores_case(root)) {
-        close(locks->fd);
-        return error_set(error, HF_UNSUPPORTED,
-                         "this file system takes 'a' and 'A' for one name; use a folder that "
-                         "tells them apart");
+    *locks =
+        (struct dir_locks){ .env = env, .root = root, .sync = sync, .fd = -1, .marks = -1 };
+    error_clear(error);
+    if (open_lock_file(locks, error) == HF_OK && open_marks(locks, error) == HF_OK &&
+        ignores_case(root))
+        error_set(
+            error, HF_UNSUPPORTED,
+            "this file system takes 'a' and 'A' for one name; use a folder that tells them "
+            "apart");
+    if (error->status != HF_OK) {
+        close_files(locks);
+        return error->status;
     }
     env_mutex_init(env, &locks->idle.mutex);
+    end_move_of_the_dead(locks);
     return HF_OK;
 }
 
@@ -65,8 +160,7 @@ void dir_locks_close(struct dir_locks *locks)
     while (locks->idle.count > 0)
         close(locks->idle.fds[--locks->idle.count]);
     env_mutex_release(&locks->idle.mutex);
-    if (locks->fd >= 0)
-        close(locks->fd);
+    close_files(locks);
 }
 
 int64_t dir_stripe(struct view path)
@@ -182,23 +276,29 @@ static enum hf_status read_mark(struct dir_locks *locks, int64_t stripe, bool *r
                                 struct hf_error *error)
 {
     char byte = 0;
-    if (locks->sync && locks->fd >= 0 && pread(locks->fd, &byte, 1, stripe) < 0)
-        return error_from_errno(error, errno, "read the lock file");
+    if (locks->sync && locks->marks >= 0 && pread(locks->marks, &byte, 1, stripe) < 0)
+        return error_from_errno(error, errno, "read the marks file");
     *ret_marked = byte != 0;
     return HF_OK;
 }
 
 enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct hf_error *error)
 {
-    if (locks->sync && pwrite(locks->fd, "\1", 1, stripe) != 1)
-        return error_from_errno(error, errno, "write the lock file");
+    if (locks->sync && pwrite(locks->marks, "\1", 1, stripe) != 1)
+        return error_from_errno(error, errno, "write the marks file");
     return HF_OK;
 }
 
 void dir_stripe_clear(struct dir_locks *locks, int64_t stripe)
 {
     if (locks->sync && locks->writable)
-        (void)!pwrite(locks->fd, "", 1, stripe);
+        (void)!pwrite(locks->marks, "", 1, stripe);
+}
+
+static enum hf_status sync_all(struct dir_locks *locks, struct hf_error *error)
+{
+    return syncfs(locks->root) == 0 ? HF_OK
+                                    : error_from_errno(error, errno, "sync what a writer left");
 }
 
 /* With the stripe held, shared or exclusively, so no writer is under way: a mark is that of a
@@ -211,8 +311,8 @@ static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe,
         return error->status;
     if (!marked)
         return HF_OK;
-    if (syncfs(locks->root) != 0)
-        return error_from_errno(error, errno, "sync what a dead writer left");
+    if (sync_all(locks, error) != HF_OK)
+        return error->status;
     dir_stripe_clear(locks, stripe);
     return HF_OK;
 }
@@ -241,6 +341,8 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
             return error->status;
         if (!marked)
             return HF_OK;
+        if (locks->fd < 0)
+            return sync_all(locks, error);
         struct dir_lock lock;
         if (dir_lock_try(locks, stripe, DIR_LOCK_SHARED, &lock)) {
             enum hf_status status = settle_held(locks, stripe, error);
@@ -256,15 +358,19 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
                               struct hf_error *error)
 {
-    if (!locks->sync || locks->fd < 0)
+    if (!locks->sync || locks->marks < 0)
         return HF_OK;
     char *marks = calloc(1, DIR_STRIPES);
     if (!marks)
         return error_no_memory(error);
     enum hf_status status = HF_OK;
-    ssize_t size = pread(locks->fd, marks, DIR_STRIPES, 0);
+    ssize_t size = pread(locks->marks, marks, DIR_STRIPES, 0);
     if (size < 0)
-        status = error_from_errno(error, errno, "read the lock file");
+        status = error_from_errno(error, errno, "read the marks file");
+    if (size > 0 && locks->fd < 0) { /* once for all of them */
+        status = memchr(marks, 1, (size_t)size) ? sync_all(locks, error) : HF_OK;
+        size = 0;
+    }
     for (ssize_t at = 0; status == HF_OK && at < size; at++) {
         const char *next = memchr(marks + at, 1, (size_t)(size - at));
         if (!next)
@@ -274,4 +380,42 @@ enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline
     }
     free(marks);
     return status;
+}
+
+/* ---- Moves --------------------------------------------------------------------------- */
+
+static uint64_t read_moves(const struct dir_locks *locks)
+{
+    uint64_t moves = 0;
+    if (locks->marks >= 0)
+        (void)!pread(locks->marks, &moves, sizeof moves, MOVES_AT);
+    return moves;
+}
+
+static bool write_moves(struct dir_locks *locks, uint64_t moves)
+{
+    return pwrite(locks->marks, &moves, sizeof moves, MOVES_AT) == sizeof moves;
+}
+
+enum hf_status dir_move_begin(struct dir_locks *locks, struct hf_error *error)
+{
+    if (!write_moves(locks, (read_moves(locks) + 1) | 1))
+        return error_from_errno(error, errno, "write the marks file");
+    return HF_OK;
+}
+
+void dir_move_end(struct dir_locks *locks)
+{
+    write_moves(locks, (read_moves(locks) | 1) + 1);
+}
+
+enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
+                         uint64_t *ret_moves, struct hf_error *error)
+{
+    int64_t step_us = WAIT_US_MIN;
+    while ((*ret_moves = read_moves(locks)) & 1)
+        if (!wait_step(locks->env, &step_us, deadline))
+            return error_set(error, HF_UNAVAILABLE,
+                             "a file of the store is being moved for too long");
+    return HF_OK;
 }

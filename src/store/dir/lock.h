@@ -1,17 +1,22 @@
 /* lock.h: who may change which name of a `dir:` store now, and which changes may not have
- * reached the disk yet. Both live in one file, "%lock", shared by all processes.
+ * reached the disk yet. Each lives in a file that all processes share.
  *
- * Locks are byte ranges of that file, held by open file description, so that they exclude tasks
+ * Locks are byte ranges of "%lock", held by open file description, so that they exclude tasks
  * as well as processes and end with whoever holds them. A path hashes to one of DIR_STRIPES
- * bytes; two paths on one byte wait for each other for no reason, rarely.
+ * bytes; two paths on one byte wait for each other for no reason, rarely. Whoever can open a file
+ * can lock it, and even a shared lock keeps every writer out: so only those who may write to
+ * "%lock" may read it, and who may only read the store does without locks.
  *
- * The byte itself is 1 while a change under its lock is visible but perhaps not durable. What a
- * reader saw may be told to anybody only once the byte was 0 after it looked: else a power loss
- * could take back what somebody has acted on already.
+ * Everybody reads "%marks". A byte of it is 1 while a change under the lock of the same stripe
+ * is visible but perhaps not durable. What a reader saw may be told to anybody only once the byte
+ * was 0 after it looked: else a power loss could take back what somebody has acted on already.
  *
  *     writer, under the lock:  mark, change a directory, fsync it, clear
  *     reader:                  look, then dir_settle
  *     1 without a lock holder: the writer died; whoever notices syncs everything and clears
+ *     who may not lock:        syncs everything itself, and leaves the mark
+ *
+ * Behind the marks a number counts moves of files (DIR_LOCK_MOVE): odd while one is under way.
  *
  * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes at once. */
 #ifndef STORE_DIR_LOCK_H
@@ -21,7 +26,8 @@
 #include "base/view.h"
 #include "env/env.h"
 
-#define DIR_LOCK_FILE "%lock"
+#define DIR_LOCK_FILE  "%lock"
+#define DIR_MARKS_FILE "%marks"
 
 #define DIR_STRIPES 65536
 
@@ -41,7 +47,8 @@
 struct dir_locks {
     struct env *env;
     int root;
-    int fd;        /* of "%lock"; -1: we may not make it and nobody has, so nobody writes */
+    int fd;        /* of "%lock"; -1: we may not lock */
+    int marks;     /* of "%marks"; -1: we may not make it and nobody has, so nobody writes */
     bool writable; /* else we can look only */
     bool sync;     /* else nothing is ever marked */
     struct {
@@ -88,7 +95,16 @@ void dir_stripe_clear(struct dir_locks *locks, int64_t stripe);
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
                           struct hf_error *error);
 
-/* The same for everything in the store. */
+/* A file moves between these, with DIR_LOCK_MOVE held exclusively. */
+enum hf_status dir_move_begin(struct dir_locks *locks, struct hf_error *error);
+void dir_move_end(struct dir_locks *locks);
+
+/* For who may not lock: the number of moves so far, once none is under way. A number that is the
+ * same later says that nothing has moved meanwhile. */
+enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
+                         uint64_t *ret_moves, struct hf_error *error);
+
+/* The same as dir_settle for everything in the store. */
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
                               struct hf_error *error);
 

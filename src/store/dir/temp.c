@@ -75,7 +75,9 @@ static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_
         if (failed != EEXIST)
             return error_from_errno(error, failed, "make a folder for temporary files");
     }
-    return error_set(error, HF_UNAVAILABLE, "make a folder for temporary files: no free name");
+    return error_set(error, HF_UNAVAILABLE,
+                     "make a folder for temporary files: somebody has locked all of '%s'",
+                     DIR_LOCK_FILE);
 }
 
 static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error)
