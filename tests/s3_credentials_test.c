@@ -211,7 +211,16 @@ static void expect_found(const char *name)
     assert_string_equal(found.secret, secret);
 }
 
-/* Filled from the last place to the first: each new one comes before those already filled. */
+/* In their order. */
+static const struct place {
+    const char *name;
+    void (*fill)(void);
+} places[] = {
+    { "environment", fill_environment }, { "web", fill_web_identity },  { "file", fill_files },
+    { "container", fill_container },     { "instance", fill_instance },
+};
+#define PLACES (sizeof places / sizeof places[0])
+
 static void places_have_an_order(void **state)
 {
     clean_world(state);
@@ -219,16 +228,76 @@ static void places_have_an_order(void **state)
     struct hf_error error;
     assert_int_equal(find("", &found, &error), HF_DENIED);
     assert_non_null(strstr(error.why, "AWS_ACCESS_KEY_ID"));
+    for (size_t i = 0; i < PLACES; i++)
+        for (size_t j = i; j < PLACES; j++) {
+            clean_world(state);
+            places[i].fill();
+            places[j].fill();
+            expect_found(places[i].name);
+        }
+    clean_world(state);
+    for (size_t i = PLACES; i-- > 0;) {
+        places[i].fill();
+        expect_found(places[i].name);
+    }
+}
+
+static void a_pod_is_not_its_node(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct hf_error error;
+    fill_instance();
     fill_web_identity();
     expect_found("web");
-    fill_instance();
-    expect_found("instance");
+    assert_int_equal(fake_seen("PUT", "latest"), 0);
+    /* Not even if its own role cannot be had. */
+    write_file("identity", "another\n");
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
     fill_container();
-    expect_found("container");
-    fill_files();
-    expect_found("file");
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong", 1);
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_int_equal(fake_seen("PUT", "latest"), 0);
+}
+
+static void a_profile_that_is_given_is_meant(void **state)
+{
+    struct s3_credentials found;
+    struct hf_error error;
+    for (size_t i = 0; i < PLACES; i++) {
+        clean_world(state);
+        places[i].fill();
+        write_file("config", ini);
+        name_file("AWS_CONFIG_FILE", "config");
+        assert_status(HF_OK, find("second", &found, &error), &error);
+        assert_string_equal(found.access_key, "second");
+    }
+    /* By the environment it is a wish like others. */
+    clean_world(state);
     fill_environment();
+    name_file("AWS_CONFIG_FILE", "config");
+    setenv("AWS_PROFILE", "second", 1);
     expect_found("environment");
+}
+
+static void a_profile_without_keys_is_passed_over(void **state)
+{
+    clean_world(state);
+    struct s3_credentials found;
+    struct hf_error error;
+    write_file("config", "[profile bare]\nregion = x\n[profile role]\nrole_arn = r\n"
+                         "source_profile = bare\n[default]\nsso_session = s\n");
+    name_file("AWS_CONFIG_FILE", "config");
+    fill_instance();
+    setenv("AWS_PROFILE", "bare", 1);
+    expect_found("instance");
+    setenv("AWS_PROFILE", "role", 1);
+    assert_int_equal(find("", &found, &error), HF_UNSUPPORTED);
+    assert_non_null(strstr(error.why, "role_arn"));
+    unsetenv("AWS_PROFILE");
+    assert_int_equal(find("", &found, &error), HF_UNSUPPORTED);
+    assert_non_null(strstr(error.why, "sso_session"));
 }
 
 static void half_a_pair_is_an_error(void **state)
@@ -280,10 +349,12 @@ static void a_container_token_comes_from_a_file(void **state)
 static void an_instance_without_answer_is_passed_over(void **state)
 {
     clean_world(state);
+    struct s3_credentials found;
+    struct hf_error error;
     unsetenv("AWS_EC2_METADATA_DISABLED");
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
-    fill_web_identity();
-    expect_found("web");
+    assert_int_equal(find("", &found, &error), HF_DENIED);
+    assert_non_null(strstr(error.why, "no credentials were found"));
 }
 
 static void a_refused_identity_says_so(void **state)
@@ -416,7 +487,13 @@ int main(void)
         IT("profiles of the shared files are read", profiles_are_read),
         IT("keys with blanks are refused, and not repeated", keys_with_blanks_are_refused),
         IT("the answers of endpoints are read strictly", json_is_read),
-        IT("the places are looked at in their order", places_have_an_order),
+        IT("the places are looked at in their order, whichever two of them are filled",
+           places_have_an_order),
+        IT("a pod with a role of its own does not sign as its node", a_pod_is_not_its_node),
+        IT("a profile that is given comes before all other places",
+           a_profile_that_is_given_is_meant),
+        IT("a profile without keys is passed over, unless it gets them in another way",
+           a_profile_without_keys_is_passed_over),
         IT("half a pair of keys is an error, not a reason to look on", half_a_pair_is_an_error),
         IT("a profile that is named must be there", a_profile_that_is_named_must_be_there),
         IT("a container's token comes from a file before a variable",

@@ -101,6 +101,23 @@ static struct view find_value(struct view text, struct view profile, const char 
     return found;
 }
 
+bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_way)
+{
+    static const char *const ways[] = { "role_arn",      "web_identity_token_file",
+                                        "sso_session",   "sso_start_url",
+                                        "login_session", "credential_process" };
+    *ret_way = NULL;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && !*ret_way; i++)
+        if (find_value(text, profile, ways[i]).data)
+            *ret_way = ways[i];
+    while (text.size > 0) {
+        struct view name;
+        if (is_section(view_cut(&text, '\n'), &name) && view_equal(name, profile))
+            return true;
+    }
+    return false;
+}
+
 bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
                   size_t size)
 {

@@ -29,6 +29,10 @@ enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
+/* Whether the file has the profile. *ret_way: the setting by which it gets its keys in a way that
+ * is none of ours ("role_arn"), or NULL. */
+bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_way);
+
 /* One value of a profile; false when it is not there or too long. */
 bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
                   size_t size);
@@ -44,13 +48,16 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
 
 /* Looks, in this order, at
  *   the environment        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+ *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN
  *   the shared files       AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, then
  *                          AWS_CONFIG_FILE or ~/.aws/config; the profile is the one given,
  *                          else AWS_PROFILE, else "default"
  *   the container endpoint AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or ..._FULL_URI
  *   the instance endpoint  version 2, unless AWS_EC2_METADATA_DISABLED is "true"
- *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN
- * and stays with the first that has keys. */
+ * and stays with the first that has keys; a place that is set but fails is an error. Who gives a
+ * profile means that, so the first two are passed over then. This is the order of the AWS SDKs for
+ * Python, Go, Java and PHP: what narrows down who we are comes before what all on the machine
+ * share, so a pod with a role of its own never signs as its node. */
 struct s3_provider;
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,

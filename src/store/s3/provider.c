@@ -168,17 +168,28 @@ static struct view profile_name(struct view asked)
     return asked.size > 0 ? asked : view_of(named ? named : "default");
 }
 
-static enum hf_status from_one_file(const char *path, struct view profile,
+/* NOT_FOUND when the profile has no keys there; *there is set when the file has it at all. */
+static enum hf_status from_one_file(const char *path, struct view profile, bool *there,
                                     struct s3_credentials *ret_credentials,
                                     struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
-    if (read_whole_file(path, &text, error) == HF_OK &&
-        s3_credentials_from_ini(buffer_view(&text), profile, ret_credentials, error) ==
-            HF_INVALID)
+    enum hf_status status = read_whole_file(path, &text, error);
+    const char *way = NULL;
+    if (status == HF_OK && s3_ini_has_profile(buffer_view(&text), profile, &way))
+        *there = true;
+    if (status == HF_OK)
+        status = s3_credentials_from_ini(buffer_view(&text), profile, ret_credentials, error);
+    if (status == HF_INVALID)
         error_prefix(error, "%s", path);
+    if (status == HF_NOT_FOUND && way) /* to look on would be to sign as somebody else */
+        status =
+            error_set(error, HF_UNSUPPORTED,
+                      "profile '%.*s' gets its keys by '%s', which Holdfast cannot do: put "
+                      "keys into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                      VIEW_ARGS(view_first(profile, 60)), way);
     release_secret(&text);
-    return error->status;
+    return status;
 }
 
 static enum hf_status from_files(struct s3_provider *provider,
@@ -190,14 +201,15 @@ static enum hf_status from_files(struct s3_provider *provider,
     };
     struct view profile = profile_name(view_of(provider->profile));
     char path[4096];
+    bool there = false;
     for (size_t i = 0; i < 2; i++)
         if (shared_file_path(files[i][0], files[i][1], path, sizeof path) &&
-            from_one_file(path, profile, ret_credentials, error) != HF_NOT_FOUND)
+            from_one_file(path, profile, &there, ret_credentials, error) != HF_NOT_FOUND)
             return error->status;
-    if (provider->profile[0] || variable("AWS_PROFILE"))
+    if (!there && (provider->profile[0] || variable("AWS_PROFILE")))
         return error_set(
             error, HF_INVALID,
-            "profile '%.*s' has no keys in the shared credentials and config files",
+            "there is no profile '%.*s' in the shared credentials and config files",
             VIEW_ARGS(view_first(profile, 60)));
     return error_set(error, HF_NOT_FOUND, "the shared files have no keys");
 }
@@ -426,9 +438,11 @@ static enum hf_status look_everywhere(struct s3_provider *provider,
 {
     static enum hf_status (*const places[])(struct s3_provider *, struct s3_credentials *,
                                             struct hf_error *) = {
-        from_environment, from_files, from_container, from_instance, from_web_identity,
+        from_environment, from_web_identity, from_files, from_container, from_instance,
     };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+    const size_t of_files = 2;
+    for (size_t i = provider->profile[0] ? of_files : 0; i < sizeof places / sizeof places[0];
+         i++)
         if (places[i](provider, ret_credentials, error) != HF_NOT_FOUND)
             return error->status;
     return error_set(error, HF_DENIED,
