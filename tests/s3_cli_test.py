@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""s3_cli_test.py: the program on S3, as played by s3_fake.py: on a machine whose clock is wrong.
+"""s3_cli_test.py: the program on S3, as played by s3_fake.py: on a machine whose clock is wrong, and
+what it lets others see of its secrets.
 
 Prints TAP. The program's path comes in $HOLDFAST_PROGRAM.
 """
 
+import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +21,7 @@ import cases
 from cases import equal, true
 from run_trials import FAKETIME, PROGRAM, until
 
+SECRET = "hunter2-is-a-secret"
 DENIED = 85
 
 
@@ -39,7 +44,7 @@ class Scratch:
         self.port = int(self.fake.stdout.readline().split()[1])
         self.env = {"PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
                     "HOME": self.path, "TMPDIR": self.path,
-                    "AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": "secret"}
+                    "AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": SECRET}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
@@ -52,11 +57,16 @@ class Scratch:
         self.fake.communicate()
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def url(self, bucket):
-        return f"s3://{bucket}?endpoint=http://127.0.0.1:{self.port}"
+    def url(self, bucket, host="127.0.0.1"):
+        return f"s3://{bucket}?endpoint=http://{host}:{self.port}"
 
     def file(self, name):
         return os.path.join(self.path, name)
+
+    def seen(self, method, bucket):
+        self.fake.stdin.write(f"seen {method} {bucket}\n".encode())
+        self.fake.stdin.flush()
+        return int(self.fake.stdout.readline())
 
     def shift_clock(self, by):
         """Moves the wall clock of the programs that are started, and of those that run."""
@@ -122,6 +132,76 @@ def _(s):
     for words in (b"RequestTimeTooSkewed", b"this machine's says", b"the store's 2001-02-03",
                   b"set this machine's clock"):
         true(words in done.stderr, done.stderr)
+
+
+# ---- Secrets --------------------------------------------------------------------------------------
+
+
+def other_address():
+    """An address of this machine that is not a loopback one: where there is none, one of nobody."""
+    return "192.0.2.1"
+
+
+@it("a store that is reached without encryption is warned of once, unless it is on this machine")
+def _(s):
+    def errors(host, *args):
+        words = [PROGRAM, *args, "--store", s.url("whole", host) + "&timeout=100ms"]
+        done = subprocess.run(words, cwd=s.path, env=s.env, capture_output=True, check=False,
+                              timeout=60)
+        return done.stderr.decode().splitlines()
+
+    for host in ("127.0.0.1", "localhost", "127.8.9.10", "[::1]"):
+        told = errors(host, "store", "get", "k")
+        true(not any("warning" in line for line in told), told)
+    for host in (other_address(), "127.0.0.1.example.invalid", "localhost.example.invalid"):
+        told = errors(host, "store", "get", "k")
+        equal(told[0], f"holdfast: warning: http://{host}:{s.port} is not encrypted: anybody on the "
+                       "way can read and change what is sent; use https://")
+        equal(len(told), 2, told)
+    told = errors(other_address(), "store", "get", "k", "--json")
+    equal(sorted(json.loads(told[0])), ["warning"])
+    told = errors(other_address(), "store", "cp", "k", "--to", s.url("whole", other_address()))
+    equal(sum("warning" in line for line in told), 1, told)
+
+
+@it("a core dump has no keys in it: there is none")
+def _(s):
+    def dumped(process):
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = status
+        return os.WCOREDUMP(status)
+
+    def allow():
+        resource.setrlimit(resource.RLIMIT_CORE,
+                           (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+
+    control = subprocess.Popen(["sleep", "60"], cwd=s.path, preexec_fn=allow)
+    control.send_signal(signal.SIGQUIT)
+    if not dumped(control):
+        print("# this machine writes no core dumps at all")
+    waits = s.start("slow", "store", "get", "k", preexec_fn=allow)
+    until(lambda: s.seen("GET", "slow") > 0, "the request")
+    waits.send_signal(signal.SIGSEGV)
+    true(not dumped(waits), "a core dump")
+    s.started.remove(waits)
+    # What `run` starts is dumped as ever: 3 is PR_GET_DUMPABLE.
+    ask = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    equal(s.run("whole", "run", "job", "--", "python3", "-c", ask).stdout, b"1\n")
+
+
+@it("neither errors nor traces nor command lines have a secret in them")
+def _(s):
+    s.env["AWS_SESSION_TOKEN"] = "a-token-of-some-length"
+    for bucket in ("parrot", "who", "bad-secret", "denied"):
+        done = subprocess.run([PROGRAM, "--store", s.url(bucket), "store", "put", "k", "-",
+                               "--trace"], cwd=s.path, env=s.env, input=b"1",
+                              capture_output=True, check=False, timeout=60)
+        true(done.returncode != 0, bucket)
+        for secret in (SECRET, s.env["AWS_SESSION_TOKEN"]):
+            true(secret.encode() not in done.stdout + done.stderr, done.stderr)
+    waits = s.start("slow", "store", "get", "k")
+    with open(f"/proc/{waits.pid}/cmdline", "rb") as file:
+        true(SECRET.encode() not in file.read(), "a secret in the command line")
 
 
 if __name__ == "__main__":

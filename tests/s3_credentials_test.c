@@ -4,6 +4,8 @@
 #include "store/s3/credentials.h"
 #include "test.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -465,6 +467,100 @@ static void no_reason_tells_a_secret(void **state)
     }
 }
 
+/* ---- In memory ----------------------------------------------------------------------- */
+
+#define SECRET_SIZE 40
+#define SCRAMBLE    0x80
+
+/* The secret as this test keeps it, so as not to find its own. */
+static unsigned char scrambled[SECRET_SIZE];
+
+static void write_random_secret(void)
+{
+    char path[4200], text[128];
+    env_random(env_real(), scrambled, sizeof scrambled);
+    int start = snprintf(text, sizeof text,
+                         "[default]\naws_access_key_id = file\naws_secret_access_key = ");
+    for (size_t i = 0; i < SECRET_SIZE; i++) {
+        text[(size_t)start + i] = (char)('a' + scrambled[i] % 26);
+        scrambled[i] = (unsigned char)text[(size_t)start + i] ^ SCRAMBLE;
+    }
+    snprintf(path, sizeof path, "%s/credentials", home);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, (size_t)start + SECRET_SIZE), start + SECRET_SIZE);
+    close(fd);
+    explicit_bzero(text, sizeof text);
+    name_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+}
+
+static bool is_secret_at(const unsigned char *at)
+{
+    for (size_t i = 0; i < SECRET_SIZE; i++)
+        if ((at[i] ^ SCRAMBLE) != scrambled[i])
+            return false;
+    return true;
+}
+
+static size_t count_secrets(const unsigned char *start, const unsigned char *end)
+{
+    size_t count = 0;
+    for (const unsigned char *at = start; end - at >= SECRET_SIZE; at++)
+        count += is_secret_at(at);
+    return count;
+}
+
+/* In all memory that can be written: [0] in what a core dump has, [1] in what it has not. What a
+ * sanitizer maps for itself is larger than all of ours. */
+static void find_secrets(size_t ret_counts[2])
+{
+    enum { REGIONS_MAX = 4096 };
+    static struct {
+        uintptr_t start, end;
+        bool dumped;
+    } regions[REGIONS_MAX + 1];
+    size_t count = 0;
+    char line[512], rights[8];
+    uintptr_t start, end;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    bool ours = false; /* the region that the lines are about */
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &start, &end, rights) == 3) {
+            ours = strncmp(rights, "rw", 2) == 0 && count < REGIONS_MAX;
+            regions[count].start = start;
+            regions[count].end = end;
+            regions[count].dumped = true;
+            count += ours;
+        } else if (ours && strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dd")) {
+            regions[count - 1].dumped = false;
+        }
+    }
+    fclose(maps);
+    ret_counts[0] = ret_counts[1] = 0;
+    for (size_t i = 0; i < count; i++)
+        if (regions[i].end - regions[i].start <= 64 * MIB)
+            ret_counts[regions[i].dumped ? 0 : 1] +=
+                count_secrets((const unsigned char *)regions[i].start,
+                              (const unsigned char *)regions[i].end);
+}
+
+static void secrets_are_not_dumped(void **state)
+{
+    clean_world(state);
+    size_t counts[2];
+    write_random_secret();
+    struct store *store = fake_open("whole", "");
+    struct put_call call = { .key = VIEW("k"), .body = VIEW("x") };
+    assert_status(HF_OK, store_put(store, &call), &call.error);
+    find_secrets(counts);
+    assert_int_equal(counts[0], 0);
+    assert_int_equal(counts[1], 2); /* of the provider, and of the signing key */
+    store_close(store);
+    find_secrets(counts);
+    assert_int_equal(counts[0] + counts[1], 0);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -506,6 +602,8 @@ int main(void)
            keys_are_fetched_again_before_their_end),
         IT("requests carry the session token", requests_carry_the_session_token),
         IT("no reason tells a secret", no_reason_tells_a_secret),
+        IT("a secret key is in no memory that a core dump shows, and in none once it is closed",
+           secrets_are_not_dumped),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

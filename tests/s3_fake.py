@@ -372,6 +372,13 @@ def bad_secret(connection, request):
     connection.reply(403, error("SignatureDoesNotMatch"))
 
 
+def parrot(connection, request):
+    """Repeats all that it was sent."""
+    said = " ".join(f"{name}={value}" for name, value in request.headers.items()
+                    if name.startswith("x-amz-s"))
+    connection.reply(400, error("Parrot", message=said))
+
+
 def bad_digest(connection, request):
     connection.reply(400, error("BadDigest"))
 
@@ -609,7 +616,8 @@ BEHAVIOURS = {
         bare_only, never_matches, uploads, deletes, no_multi_delete, ecs, soon, sts, who, forgets,
         only_100, timeout_408, unmodified_304, wrong_range, short_range, strange_headers, folders,
         short_pages, unordered, rules, deletes_other, escapes, whole, clocked, clocked_tersely,
-        wrong_dates, old_dates, trailers, large, large_in_chunks)
+        wrong_dates, old_dates, trailers, large, large_in_chunks,
+        parrot)
 }
 BEHAVIOURS["latest"] = instance
 

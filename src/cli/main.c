@@ -4,12 +4,14 @@
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "store/observe.h"
+#include "store/s3/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,6 +133,40 @@ static enum hf_status add_trace(struct cli *cli, struct store **store)
     return status;
 }
 
+/* Told once, however many stores are opened. */
+static void warn_if_exposed(struct cli *cli, const struct store *store)
+{
+    static bool told;
+    const char *to = s3_exposed_to(store);
+    if (!to || told)
+        return;
+    told = true;
+    struct buffer text = BUFFER_INIT(KIB);
+    buffer_print(&text,
+                 "%s is not encrypted: anybody on the way can read and change what is "
+                 "sent; use https://",
+                 to);
+    if (cli->json) {
+        struct output err;
+        struct hf_error ignored;
+        output_init(&err, STDERR_FILENO);
+        output_json(&err, json_pack("{s:s}", "warning", buffer_text(&text)));
+        output_flush(&err, &ignored);
+        output_release(&err);
+    } else {
+        fprintf(stderr, "holdfast: warning: %s\n", buffer_text(&text));
+    }
+    buffer_release(&text);
+}
+
+/* Keys are in the environment, and in what libraries leave behind: no core dump shows them. What we
+ * start is dumped as ever. */
+static void keep_secrets(struct view url)
+{
+    if (view_starts_with(url, VIEW("s3:")))
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_store)
 {
     const char *variable = getenv("HOLDFAST_STORE");
@@ -142,8 +178,12 @@ enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_sto
     if (!url.data || view_equal(url, VIEW("sqlite:")))
         status = default_url(cli, &url);
     struct store *store = NULL;
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        keep_secrets(url);
         status = store_open(cli->env, url, &store, &cli->error);
+    }
+    if (status == HF_OK)
+        warn_if_exposed(cli, store);
     if (status == HF_OK && cli_given(cli, "trace"))
         status = add_trace(cli, &store);
     if (status == HF_OK)

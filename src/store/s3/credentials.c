@@ -7,11 +7,6 @@
 
 #include <stdio.h>
 
-void s3_credentials_wipe(struct s3_credentials *credentials)
-{
-    explicit_bzero(credentials, sizeof *credentials);
-}
-
 /* Keys and tokens go into headers: printable and without blanks, or they are none. */
 static bool keep(char *to, size_t size, struct view value)
 {
@@ -200,6 +195,7 @@ enum hf_status s3_credentials_from_json(struct view text,
         BUFFER_INIT(256),          BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(S3_TOKEN_MAX),
         BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(256),
     };
+    buffer_reserve(&answer.secret, S3_SECRET_MAX); /* so that it need not move */
     bool read = read_answer(text, &answer);
     struct view code = buffer_view(&answer.code);
     if (!read)

@@ -17,9 +17,6 @@ struct s3_credentials {
     struct wall_time expires;
 };
 
-/* Overwrites it. */
-void s3_credentials_wipe(struct s3_credentials *credentials);
-
 /* The texts the places are written in; pure, for tests and fuzzing. */
 
 /* Takes one profile out of a shared credentials or config file ("[name]" or "[profile name]",

@@ -19,6 +19,14 @@
 /* Content-MD5 is sent for bodies up to here. */
 #define S3_MD5_BYTES_MAX (4 * MIB)
 
+/* The signing key of a day and of credentials. */
+struct s3_signer {
+    char day[S3_DAY_SIZE];
+    char access_key[S3_ACCESS_KEY_MAX + 1];
+    char secret[S3_SECRET_MAX + 1];
+    struct s3_signing_key key;
+};
+
 struct s3_store {
     struct store base;
     struct http_pool *pool;
@@ -27,6 +35,7 @@ struct s3_store {
     size_t connections;
     struct span time_out;
     bool tls;
+    bool exposed; /* no TLS, and not to this machine */
     char bucket[S3_BUCKET_MAX + 1];
     char region[S3_REGION_MAX + 1];
     char host[S3_HOST_MAX + 1];   /* as in the Host header, with the bucket in host style */
@@ -39,11 +48,7 @@ struct s3_store {
         struct env_cond form_found;
         enum s3_etag_form form;
         bool form_sought;
-        /* the signing key of this day and these credentials */
-        char day[S3_DAY_SIZE];
-        char access_key[S3_ACCESS_KEY_MAX + 1];
-        char secret[S3_SECRET_MAX + 1];
-        struct s3_signing_key key;
+        struct s3_signer *signer; /* in secret memory */
         /* the time to sign with (skew.c) */
         bool time_known;
         bool dates_refused;     /* it did not accept the time that it tells */

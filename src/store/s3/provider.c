@@ -1,6 +1,7 @@
 /* provider.c: the places where credentials are looked for, and keeping what was found. */
 #include "store/s3/credentials.h"
 #include "store/s3/http.h"
+#include "store/s3/secret.h"
 #include "store/s3/sign.h"
 #include "store/s3/xml.h"
 
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_BYTES_MAX   (1 * MIB)
@@ -39,9 +41,9 @@ struct s3_provider {
         struct mono_time ends_at; /* if they end */
         bool distrusted;
         struct mono_time looked_at;
-        struct hf_error failure; /* of the last look */
-        bool cut_short;          /* it ended by the deadline of the one who looked */
-        struct s3_credentials credentials;
+        struct hf_error failure;            /* of the last look */
+        bool cut_short;                     /* it ended by the deadline of the one who looked */
+        struct s3_credentials *credentials; /* in secret memory */
     } shared;
 };
 
@@ -62,14 +64,17 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
         return errno == ENOENT || errno == ENOTDIR
                    ? error_set(error, HF_NOT_FOUND, "there is no %s", path)
                    : error_from_errno(error, errno, path);
+    struct stat st;
     ssize_t got = 1;
-    while (got > 0) {
-        char piece[4096];
-        got = read(fd, piece, sizeof piece);
+    /* Straight to where it is overwritten afterwards, and so large that it need not move. */
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < (off_t)to->max)
+        buffer_reserve(to, (size_t)st.st_size + 1);
+    while (got > 0 && buffer_reserve(to, 1)) {
+        got = read(fd, to->data + to->size, to->capacity - to->size - 1);
         if (got < 0 && errno == EINTR)
             got = 1;
         else if (got > 0)
-            buffer_append(to, (struct view){ piece, (size_t)got });
+            to->size += (size_t)got;
     }
     int failed = got < 0 ? errno : 0;
     close(fd);
@@ -457,11 +462,14 @@ enum hf_status s3_provider_open(struct env *env, struct view profile, struct vie
                                 struct hf_error *error)
 {
     struct s3_provider *provider = calloc(1, sizeof *provider);
+    struct s3_credentials *credentials = secret_new(sizeof *credentials);
     char *ca_copy = provider && ca_file ? strdup(ca_file) : NULL;
-    if (!provider || (ca_file && !ca_copy)) {
+    if (!provider || !credentials || (ca_file && !ca_copy)) {
+        secret_free(credentials, sizeof *credentials);
         free(provider);
         return error_no_memory(error);
     }
+    provider->shared.credentials = credentials;
     provider->env = env;
     provider->ca_file = ca_copy;
     snprintf(provider->profile, sizeof provider->profile, "%.*s",
@@ -481,7 +489,7 @@ void s3_provider_close(struct s3_provider *provider)
     env_cond_release(&provider->shared.fetched);
     env_mutex_release(&provider->shared.mutex);
     free(provider->ca_file);
-    explicit_bzero(provider, sizeof *provider);
+    secret_free(provider->shared.credentials, sizeof *provider->shared.credentials);
     free(provider);
 }
 
@@ -489,7 +497,7 @@ static bool good_for_locked(struct s3_provider *provider, struct span span)
 {
     if (!provider->shared.have)
         return false;
-    return !provider->shared.credentials.ends ||
+    return !provider->shared.credentials->ends ||
            mono_before(mono_add(env_now(provider->env), span), provider->shared.ends_at);
 }
 
@@ -525,7 +533,7 @@ static void fetch_locked(struct s3_provider *provider, struct mono_time deadline
     enum hf_status status = look_everywhere(provider, space, error);
     env_mutex_lock(&provider->shared.mutex);
     if (status == HF_OK) {
-        provider->shared.credentials = *space;
+        *provider->shared.credentials = *space;
         if (space->ends)
             provider->shared.ends_at = end_of(provider, space);
         provider->shared.have = true;
@@ -557,7 +565,7 @@ enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time de
     else if (!use_as_is_locked(provider) && !provider->shared.fetching)
         fetch_locked(provider, deadline, ret_credentials, error);
     if (good_for_locked(provider, SPAN_US(0))) {
-        *ret_credentials = provider->shared.credentials;
+        *ret_credentials = *provider->shared.credentials;
         error_clear(error);
     } else if (error->status == HF_OK) {
         error_set(error, HF_UNAVAILABLE, "the credentials did not arrive in time");

@@ -2,6 +2,7 @@
  * signature; and when to try again. */
 #include "base/check.h"
 #include "store/s3/inside.h"
+#include "store/s3/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,17 +51,17 @@ static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *c
 {
     bool ok = true;
     env_mutex_lock(&s3->shared.mutex);
-    if (memcmp(s3->shared.day, date, S3_DAY_SIZE) != 0 ||
-        strcmp(s3->shared.access_key, credentials->access_key) != 0 ||
-        strcmp(s3->shared.secret, credentials->secret) != 0) {
+    struct s3_signer *signer = s3->shared.signer;
+    if (memcmp(signer->day, date, S3_DAY_SIZE) != 0 ||
+        strcmp(signer->access_key, credentials->access_key) != 0 ||
+        strcmp(signer->secret, credentials->secret) != 0) {
         ok = s3_signing_key(view_of(credentials->secret), (struct view){ date, S3_DAY_SIZE },
-                            view_of(s3->region), VIEW("s3"), &s3->shared.key);
-        memcpy(s3->shared.day, ok ? date : "--------", S3_DAY_SIZE);
-        snprintf(s3->shared.access_key, sizeof s3->shared.access_key, "%s",
-                 credentials->access_key);
-        snprintf(s3->shared.secret, sizeof s3->shared.secret, "%s", credentials->secret);
+                            view_of(s3->region), VIEW("s3"), &signer->key);
+        memcpy(signer->day, ok ? date : "--------", S3_DAY_SIZE);
+        memcpy(signer->access_key, credentials->access_key, sizeof signer->access_key);
+        memcpy(signer->secret, credentials->secret, sizeof signer->secret);
     }
-    *ret_key = s3->shared.key;
+    *ret_key = signer->key;
     env_mutex_unlock(&s3->shared.mutex);
     return ok;
 }
@@ -141,7 +142,9 @@ static bool write_request(struct wire *wire, struct s3_store *s3,
     const char *payload = request->payload ? request->payload : S3_EMPTY_PAYLOAD;
     struct s3_signing_key key;
     struct s3_header headers[S3_SIGNED_HEADERS_MAX];
-    if (!buffer_reserve(&wire->text, 4 * KIB) || !find_signing_key(s3, credentials, date, &key))
+    /* So that it need not move, and leave a token behind. */
+    if (!buffer_reserve(&wire->text, 4 * KIB + strlen(credentials->token)) ||
+        !find_signing_key(s3, credentials, date, &key))
         return false;
     write_url(wire, s3, request);
     size_t count = list_headers(wire, s3, request, credentials, date, payload, headers);
@@ -194,10 +197,31 @@ static void perform(struct s3_store *s3, const struct s3_request *request,
                  reply);
 }
 
+/* A shorter one is no secret. */
+#define SECRET_BYTES_MIN 8
+
+static void hide(char *text, size_t size, const char *secret)
+{
+    size_t length = strlen(secret);
+    char *found = length < SECRET_BYTES_MIN || size == 0 ? NULL : text;
+    while (found && (found = memmem(found, size - (size_t)(found - text), secret, length)))
+        memset(found, '*', length);
+}
+
+/* A server may repeat what it was sent, and what it says is shown to people. */
+static void hide_secrets(const struct s3_credentials *credentials, struct http_reply *reply)
+{
+    if (reply->status >= 200 && reply->status < 300)
+        return;
+    hide(reply->body.data, reply->body.size, credentials->secret);
+    hide(reply->body.data, reply->body.size, credentials->token);
+    hide(reply->location, sizeof reply->location, credentials->token);
+}
+
 static void send_once(struct s3_store *s3, struct s3_request *request, struct http_reply *reply)
 {
     *reply = (struct http_reply){ .outcome = HTTP_NOT_SENT };
-    struct s3_credentials *credentials = malloc(sizeof *credentials);
+    struct s3_credentials *credentials = secret_new(sizeof *credentials);
     if (!credentials) {
         error_no_memory(&reply->error);
         return;
@@ -209,12 +233,12 @@ static void send_once(struct s3_store *s3, struct s3_request *request, struct ht
             perform(s3, request, &wire, reply);
         else
             error_no_memory(&reply->error);
+        hide_secrets(credentials, reply);
     }
     if (wire.text.data)
         explicit_bzero(wire.text.data, wire.text.size); /* it holds the session token */
     buffer_release(&wire.text);
-    s3_credentials_wipe(credentials);
-    free(credentials);
+    secret_free(credentials, sizeof *credentials);
 }
 
 /* One try; and if the time in its signature was refused, another with the store's. */

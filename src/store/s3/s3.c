@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "store/backends.h"
 #include "store/s3/inside.h"
+#include "store/s3/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +143,7 @@ static void s3_close(struct store *store)
     s3_provider_close(s3->provider);
     env_cond_release(&s3->shared.form_found);
     env_mutex_release(&s3->shared.mutex);
-    explicit_bzero(s3, sizeof *s3); /* it knows secrets */
+    secret_free(s3->shared.signer, sizeof *s3->shared.signer);
     free(s3);
 }
 
@@ -162,6 +163,12 @@ static const struct store_ops s3_ops = {
 bool s3_is(const struct store *store)
 {
     return store->ops == &s3_ops;
+}
+
+const char *s3_exposed_to(const struct store *store)
+{
+    const struct s3_store *s3 = (const struct s3_store *)store;
+    return s3_is(store) && s3->exposed ? s3->origin : NULL;
 }
 
 static bool is_bucket_byte(char c)
@@ -238,6 +245,23 @@ static struct view find_endpoint(const struct url *url)
     return endpoint;
 }
 
+/* Whether a host, perhaps with a port, is this machine. */
+static bool is_loopback(struct view host)
+{
+    static const char *const names[] = { "localhost", "[::1]" };
+    for (size_t i = 0; i < 2; i++) {
+        struct view name = view_of(names[i]);
+        if (view_starts_with(host, name) &&
+            (host.size == name.size || host.data[name.size] == ':'))
+            return true;
+    }
+    struct view number = view_first(host, view_find(host, ':'));
+    for (size_t i = 0; i < number.size; i++)
+        if (!strchr("0123456789.", number.data[i]))
+            return false;
+    return view_starts_with(number, VIEW("127."));
+}
+
 static bool strip_end(struct view *text, struct view end)
 {
     if (text->size < end.size ||
@@ -275,6 +299,7 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
                          "'%.*s' is not an endpoint; write it like https://s3.example.com or "
                          "http://127.0.0.1:7480",
                          VIEW_ARGS(view_first(endpoint, 60)));
+    s3->exposed = !s3->tls && !is_loopback(host);
     snprintf(s3->host, sizeof s3->host, "%s%s%.*s", in_host ? s3->bucket : "",
              in_host ? "." : "", VIEW_ARGS(host));
     snprintf(s3->origin, sizeof s3->origin, "%s://%s", s3->tls ? "https" : "http", s3->host);
@@ -357,8 +382,13 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
     struct s3_store *s3 = calloc(1, sizeof *s3);
-    if (!s3)
+    struct s3_signer *signer = secret_new(sizeof *signer);
+    if (!s3 || !signer) {
+        secret_free(signer, sizeof *signer);
+        free(s3);
         return error_no_memory(error);
+    }
+    s3->shared.signer = signer;
     s3->base = (struct store){ .ops = &s3_ops,
                                .env = env,
                                .traits = { .list_ordered = true, .clock = STORE_CLOCK_DATE } };
@@ -369,6 +399,7 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
         choose_style(s3, url, &in_host, error) != HF_OK ||
         set_endpoint(s3, url, in_host, error) != HF_OK || set_limits(s3, url, error) != HF_OK ||
         open_parts(s3, url, error) != HF_OK) {
+        secret_free(signer, sizeof *signer);
         free(s3);
         return error->status;
     }

@@ -1,4 +1,4 @@
-/* s3.h: what the probe asks of an s3 store beyond the common interface. */
+/* s3.h: what the probe and the program ask of an s3 store beyond the common interface. */
 #ifndef STORE_S3_H
 #define STORE_S3_H
 
@@ -9,6 +9,10 @@ enum s3_etag_form { S3_ETAG_UNKNOWN, S3_ETAG_QUOTED, S3_ETAG_BARE };
 
 /* Is this one of ours? Wrappers are not. */
 bool s3_is(const struct store *store);
+
+/* Where requests go if anybody on the way there can read and change them: over http, to another
+ * machine than this one. Else NULL, also when it is none of ours. */
+const char *s3_exposed_to(const struct store *store);
 
 /* Finds out the form with one scratch object, which it deletes again, unless it is known. The
  * first put with if-match does so by itself. UNSUPPORTED when neither form works. */

@@ -1,0 +1,22 @@
+#include "store/s3/secret.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+void *secret_new(size_t size)
+{
+    void *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /* fd */ -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    (void)!madvise(memory, size, MADV_DONTDUMP);
+    return memory;
+}
+
+void secret_free(void *secret, size_t size)
+{
+    if (!secret)
+        return;
+    explicit_bzero(secret, size);
+    munmap(secret, size);
+}
