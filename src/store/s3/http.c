@@ -253,6 +253,8 @@ static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off
 
 /* ---- Headers of the reply ------------------------------------------------------------ */
 
+/* A server can send anything: what is not understood is taken for not there. */
+
 static struct view trimmed(struct view text)
 {
     while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
@@ -267,12 +269,15 @@ static bool named(struct view name, const char *wanted)
     return name.size == strlen(wanted) && strncasecmp(name.data, wanted, name.size) == 0;
 }
 
+/* The last second of the year 9999. */
+#define DATE_SECONDS_MAX INT64_C(253402300799)
+
 static bool read_date(struct view text, struct wall_time *ret_time)
 {
     char date[64];
     snprintf(date, sizeof date, "%.*s", VIEW_ARGS(view_first(text, sizeof date - 1)));
     time_t seconds = curl_getdate(date, NULL);
-    if (seconds == (time_t)-1)
+    if (seconds < 0 || seconds > DATE_SECONDS_MAX)
         return false;
     *ret_time = (struct wall_time){ (int64_t)seconds * 1000000 };
     return true;
@@ -290,13 +295,17 @@ static void read_range(struct http_reply *reply, struct view text)
 {
     struct hf_error error;
     struct view total = text;
-    struct view start = view_cut(&total, '/');
-    if (view_starts_with(start, VIEW("bytes ")))
-        start = view_from(start, 6);
-    start = view_first(start, view_find(start, '-'));
-    reply->has_range =
-        parse_u64(start, OBJECT_BYTES_MAX, &reply->range_start, &error) == HF_OK &&
-        parse_u64(total, OBJECT_BYTES_MAX, &reply->range_total, &error) == HF_OK;
+    struct view end = view_cut(&total, '/');
+    if (view_starts_with(end, VIEW("bytes ")))
+        end = view_from(end, 6);
+    struct view start = view_cut(&end, '-');
+    uint64_t first, last, size;
+    reply->has_range = parse_u64(start, OBJECT_BYTES_MAX, &first, &error) == HF_OK &&
+                       parse_u64(end, OBJECT_BYTES_MAX, &last, &error) == HF_OK &&
+                       parse_u64(total, OBJECT_BYTES_MAX, &size, &error) == HF_OK &&
+                       first <= last && last < size;
+    reply->range_start = reply->has_range ? first : 0;
+    reply->range_total = reply->has_range ? size : 0;
 }
 
 static void keep_text(char *to, size_t size, struct view value)
@@ -304,9 +313,16 @@ static void keep_text(char *to, size_t size, struct view value)
     snprintf(to, size, "%.*s", VIEW_ARGS(view_first(value, size - 1)));
 }
 
-static void keep_header(struct http_reply *reply, struct view name, struct view value)
+static void read_length(struct http_reply *reply, struct view text)
 {
     struct hf_error error;
+    uint64_t length;
+    reply->has_length = parse_u64(text, OBJECT_BYTES_MAX, &length, &error) == HF_OK;
+    reply->length = reply->has_length ? length : 0;
+}
+
+static void keep_header(struct http_reply *reply, struct view name, struct view value)
+{
     if (named(name, "etag"))
         etag_set(&reply->etag, without_quotes(value));
     else if (named(name, "date"))
@@ -316,7 +332,7 @@ static void keep_header(struct http_reply *reply, struct view name, struct view 
     else if (named(name, "last-modified"))
         read_date(value, &reply->modified);
     else if (named(name, "content-length"))
-        reply->has_length = parse_u64(value, OBJECT_BYTES_MAX, &reply->length, &error) == HF_OK;
+        read_length(reply, value);
     else if (named(name, "transfer-encoding"))
         reply->chunked = named(value, "chunked");
     else if (named(name, "content-range"))
@@ -334,18 +350,17 @@ static void forget_headers(struct http_reply *reply)
     reply->etag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
     reply->chunked = reply->whole_headers = false;
-    reply->length = reply->range_total = 0;
+    reply->length = reply->range_start = reply->range_total = 0;
+    reply->modified = (struct wall_time){ 0 };
     reply->region[0] = reply->location[0] = reply->mark[0] = '\0';
 }
 
-/* Called for each line; a status line begins a new reply (after 100, or of a proxy). What comes
- * behind the body of a chunked one are its trailers, which say nothing that we want to know. */
-static size_t on_header(char *from, size_t size, size_t count, void *argument)
+/* A status line begins a new reply (after 100, or of a proxy). What comes behind the body of a
+ * chunked one are its trailers, which say nothing that we want to know. */
+void http_reply_line(struct http_reply *reply, struct view line)
 {
-    struct http_reply *reply = argument;
-    struct view line = { from, size * count };
     if (reply->whole_headers && reply->status >= 200)
-        return line.size;
+        return;
     if (view_starts_with(line, VIEW("HTTP/"))) {
         forget_headers(reply);
         struct view rest = line;
@@ -354,13 +369,18 @@ static size_t on_header(char *from, size_t size, size_t count, void *argument)
         uint64_t status = 0;
         parse_u64(view_first(rest, 3), 999, &status, &error);
         reply->status = (int)status;
-        return line.size;
+        return;
     }
     reply->whole_headers = trimmed(line).size == 0;
     struct view value = line;
     struct view name = view_cut(&value, ':');
     keep_header(reply, trimmed(name), trimmed(value));
-    return line.size;
+}
+
+static size_t on_header(char *from, size_t size, size_t count, void *argument)
+{
+    http_reply_line(argument, (struct view){ from, size * count });
+    return size * count;
 }
 
 /* ---- One request --------------------------------------------------------------------- */

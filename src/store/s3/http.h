@@ -102,6 +102,9 @@ struct http_reply {
     struct buffer body; /* given back by http_reply_release */
 };
 
+/* Takes one line of a reply, as it came; after http_pool_open, which brings what reads dates. */
+void http_reply_line(struct http_reply *reply, struct view line);
+
 void http_reply_release(struct http_reply *reply);
 
 /* Waits for a free handle, sends, reads. All that came of it is in *reply, which it starts
