@@ -32,7 +32,7 @@ struct cut_setup {
 
 /* Cuts the bytes as a whole and in pieces of 1 + `step` bytes, with different bytes behind them
  * and with room for few rows: it gives the same rows, each byte is in one row or in a gap, skip
- * ends where a row does, and each row holds. */
+ * ends the last line of a row where the row ends, and each row holds. */
 void cut_holds(const struct cut_setup *setup, struct view input, size_t step);
 
 /* LF or CRLF: an is_end. */

@@ -206,6 +206,18 @@ def _(s):
     equal(s.out("store", "ls", "-r", "data/").count(b"\n"), 1)
 
 
+@it("a file with a row that cannot be read is told and left, unless it may be rejected", DIR)
+def _(s):
+    create(s)
+    s.write("bad", row("k", BEGIN) + row("l", "never"))
+    s.write("local", row("k", BEGIN) + row("l", "2026-02-02 02:00:00"))
+    true("1 of 2 rows" in fails(s, "INVALID", "compact", "ingest", "bad"), "how many")
+    s.run("compact", "set", "-q", "--max-rejects", "any")
+    s.run("compact", "ingest", "-q", "bad")
+    text = fails(s, "INVALID", "compact", "ingest", "local")
+    true("record 2 has a time without a zone" in text and len(chunks(s)) == 1, text)
+
+
 @it("ingest waits while too many chunks do, then says how many, and goes on after a merge", DIR)
 def _(s):
     create(s, "--backlog", "3")
@@ -247,7 +259,7 @@ def _(s):
 
 @it("plan and run speak to people in lines, and to nobody when quiet", DIR)
 def _(s):
-    create(s)
+    create(s, "--max-rejects", "any")
     equal(s.out("compact", "plan").decode().split(",")[0], "0 groups")
     ingest(s, some_files(4))
     lines = s.out("compact", "plan").decode().splitlines()

@@ -9,7 +9,8 @@ struct cut_setup {
     const char *key;  /* as --key has it; NULL: none */
     const char *time; /* likewise */
     size_t columns;
-    char separator; /* NUL: a comma */
+    char separator;          /* NUL: a comma */
+    size_t record_bytes_max; /* 0: more than any input has */
 };
 
 /* One row a line: "key|record", "key|record|seconds" where a time is asked for, or
@@ -27,9 +28,8 @@ struct cut {
 void cut_open(struct cut *cut, const struct cut_setup *setup, struct view input);
 void cut_close(struct cut *cut);
 
-/* Skips the record that the bytes start with, in pieces of this size; returns its size. */
-size_t cut_skip(const struct cut_setup *setup, struct view bytes, size_t piece,
-                bool *ret_ended);
+/* Skips the rest of a record, in pieces of this size; returns its size. */
+size_t cut_skip(const struct format *format, struct view bytes, size_t piece, bool *ret_ended);
 
 /* Cutting the input, which is in order but for its last row, stops before that row, of `last` bytes
  * with its end. The row before it has the key of the one before that. */

@@ -155,6 +155,7 @@ static void test_rejects_are_kept(void **state)
     (void)state;
     smithy_open(&smithy);
     smithy.settings.time = VIEW("2");
+    smithy.settings.rejects_max = 1;
     put_source(&smithy, 0, VIEW("a" US "no time\nd" US "1763200800\n"), 2);
     put_source(&smithy, 1, VIEW("b" US "1763200800\ne" US "1763200800\n"), 2);
     put_source(&smithy, 2, VIEW("b" US "1763200801\nf" US "1763200800\n"), 2);
@@ -266,6 +267,37 @@ static void test_rejects_name_the_key(void **state)
     assert_int_equal(smithy.product.culprit, 2);
     assert_non_null(strstr(smithy.error.why, smithy.keys[2]));
     assert_null(strstr(smithy.error.why, smithy.scratch));
+    smithy_close(&smithy);
+}
+
+/* Each chunk may have as many as were let in: together they are more. */
+static void test_rejects_count_by_chunk(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    smithy.settings.time = VIEW("2");
+    smithy.settings.rejects_max = 1;
+    for (size_t i = 0; i < SOURCES; i++)
+        put_source(&smithy, i, VIEW("b" US "never\nf" US "6\n"), 2);
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.rows_rejected, SOURCES);
+    smithy_close(&smithy);
+}
+
+/* What was let in before times needed a zone is left alone by itself. */
+static void test_no_zone(void **state)
+{
+    struct smithy smithy;
+    (void)state;
+    smithy_open(&smithy);
+    smithy.settings.time = VIEW("2");
+    smithy.settings.rejects_max = MERGE_REJECTS_ANY;
+    put_source(&smithy, 1, VIEW("b" US "2026-01-01 00:00:00\nf" US "6\n"), 2);
+    assert_status(HF_INVALID, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.culprit, 1);
+    assert_non_null(strstr(smithy.error.why, "record 1 has a time without a zone"));
+    assert_non_null(strstr(smithy.error.why, smithy.keys[1]));
     smithy_close(&smithy);
 }
 
@@ -526,6 +558,9 @@ int main(void)
         IT("a source that came damaged is found", test_damaged_from_the_start),
         IT("too many rows that cannot be read are told with the key",
            test_rejects_name_the_key),
+        IT("so many rows that cannot be read may each source have",
+           test_rejects_count_by_chunk),
+        IT("a source with a time without a zone is blamed", test_no_zone),
         IT("a source that is read where it lies is told by its key",
            test_lent_source_is_named_by_its_key),
         IT("a source that cannot be read counts against its group", test_unreadable),

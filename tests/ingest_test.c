@@ -49,6 +49,7 @@ static struct compact_settings usv_by_time(void)
 {
     struct compact_settings settings = some_settings();
     settings.time = VIEW("2");
+    settings.rejects_max = 1;
     return settings;
 }
 
@@ -212,9 +213,7 @@ static void files_become_chunks(void **state)
 static void a_file_of_rows_that_cannot_be_read_is_refused(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
-    settings.rejects_max = 1;
-    stage_open(&stage, state, NULL, &settings);
+    stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     struct ingest_file *all = add_file(&stage, "all", VIEW("a\x1fnever\nb\n"));
     struct ingest_file *many = add_file(&stage, "many",
                                         VIEW("a\x1f"

@@ -94,6 +94,59 @@ static void texts_are_read(void **state)
         assert_instant(good[i].text, good[i].s, good[i].atto);
 }
 
+static bool parse_east(struct view text, struct instant *ret_instant)
+{
+    return instant_parse_local(text, 2 * 3600, ret_instant);
+}
+
+static void times_without_a_zone_are_read_in_one(void **state)
+{
+    (void)state;
+    static const struct reading good[] = {
+        { "2026-02-06T12:00:00", 1770372000, 0 },
+        { "2026-02-06 12:00:00.25", 1770372000, ATTO_OF_S / 4 },
+        { "1970-01-01t00:00:00", -7200, 0 },
+        { "0001-01-01T02:00:00", INSTANT_S_MIN, 0 },
+    };
+    static const char *const bad[] = {
+        "",
+        "2026-02-06T12:00:00Z",
+        "2026-02-06T12:00:00+02:00",
+        "2026-02-06T12:00:00.",
+        "2026-02-06T12:00:0",
+        "2026-02-06T12:00:00 ",
+        "2026-02-30T12:00:00",
+        "2026-02-06",
+        "0001-01-01T01:59:59",
+        "1770372000",
+    };
+    struct instant instant = { 7, 7 };
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (parse_copy(parse_east, bad[i], &instant))
+            fail_msg("%s was taken as %lld", bad[i], (long long)instant.s);
+    assert_true(instant.s == 7 && instant.atto == 7);
+    for (size_t i = 0; i < COUNT(good); i++) {
+        if (!parse_copy(parse_east, good[i].text, &instant))
+            fail_msg("%s was refused", good[i].text);
+        assert_true(instant.s == good[i].s && instant.atto == good[i].atto);
+    }
+}
+
+static void zones_are_utc_or_an_offset(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "",      "utc",    "CET",    "+2:00",   "02:00",
+                                       "+0200", "+24:00", "+02:60", "+02:00 ", "ZZ" };
+    int64_t east_s = 7;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (zone_parse(view_of(bad[i]), &east_s))
+            fail_msg("%s was taken as a zone", bad[i]);
+    assert_true(zone_parse(VIEW("UTC"), &east_s) && east_s == 0);
+    assert_true(zone_parse(VIEW("Z"), &east_s) && east_s == 0);
+    assert_true(zone_parse(VIEW("+02:30"), &east_s) && east_s == 9000);
+    assert_true(zone_parse(VIEW("-23:59"), &east_s) && east_s == -86340);
+}
+
 static void odd_texts_are_refused(void **state)
 {
     (void)state;
@@ -438,6 +491,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("times are read in any zone and to the last of 18 digits", texts_are_read),
+        IT("times without a zone are read in the zone that is given",
+           times_without_a_zone_are_read_in_one),
+        IT("a zone is UTC or an offset", zones_are_utc_or_an_offset),
         IT("a time with anything odd in it is refused", odd_texts_are_refused),
         IT("no byte of a time can be another than the grammar has",
            every_byte_of_a_text_counts),

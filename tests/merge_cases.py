@@ -40,6 +40,12 @@ def decimal(rng, value, unit):
     return ("-" if value < 0 else "") + str(whole) + ("." + digits if digits else "")
 
 
+def zone_text(rng, zone):
+    if zone == 0 and rng.random() < 0.8:
+        return rng.choice(["UTC", "Z"])
+    return ("-" if zone < 0 else "+") + f"{abs(zone) // 60:02}:{abs(zone) % 60:02}"
+
+
 def rfc3339(rng, instant):
     seconds, atto = divmod(instant, ATTO)
     zone = rng.choice(ZONES)
@@ -72,7 +78,8 @@ def draw_instant(rng):
 
 
 BAD_TIMES = ["", "never", "2026-02-30T10:00:00Z", "2026-02-06T24:00:00Z", "2026-02-06T10:00:00",
-             "2026-02-06", "2026-2-6T10:00:00Z", "2026-02-06T10:00:00+24:00", "1e9", "+5", " 5",
+             "2026-02-06", "2026-02-06 10:00:00.5", "2026-2-6T10:00:00Z",
+             "2026-02-06T10:00:00+24:00", "1e9", "+5", " 5",
              "5 ", "5.", ".5", "-", "--5", "0x5", "2026-02-06T10:00:00.Z", "1,5", "5\0",
              "2026-13-01T00:00:00Z", "2026-02-06T10:60:00Z", "2026-02-06T10:00:61Z",
              "2026-02-06T10:00:00+0100", "9223372036854775808", "0000-01-01T00:00:00Z",
@@ -165,11 +172,14 @@ class Separated:
             b'x"' + self.separator * (self.columns - 1),
             b'"x"y' + self.separator * (self.columns - 1),
             b'"x" ' + self.separator * (self.columns - 1),
+            b'"' + good,
+            self.separator * (self.columns - 1) + b'"',
+            self.separator * (self.columns - 1) + b'"""x',
             self.separator * (self.columns - 1) + b'a"b"c',
             self.record(rng, key, rng.choice(BAD_TIMES), b"y")])
 
     def last(self, rng):
-        """A quote that never closes; it can only stand at the end."""
+        """A quote that is never closed, with lines behind it."""
         return rng.choice([b'"', b'x' + self.separator + b'"y\nz', b'"a\r\nb"" ' + self.separator])
 
 
@@ -372,5 +382,9 @@ def draw_case(rng, name):
         args.append("--no-header")
     if limit == 4096:
         args += ["--max-record", "4096"]
-    options = Options(name, key, time, form.header is not None, limit)
+    zone = None
+    if time is not None and rng.random() < 0.8:
+        zone = rng.choice(ZONES)
+        args += ["--zone", zone_text(rng, zone)]
+    options = Options(name, key, time, form.header is not None, limit, zone)
     return Case(options, plain, on_disk, args)

@@ -203,6 +203,7 @@ static struct merge_options latest_usv(void)
     options.format = MERGE_USV;
     options.key = VIEW("1");
     options.time = VIEW("2");
+    options.rejects_max = MERGE_REJECTS_ANY;
     options.reject_path = in_folder("out.rejects");
     return options;
 }
@@ -251,6 +252,52 @@ static void when_an_allocation_fails_nothing_is_left_behind(void **state)
         unlink(in_folder("out"));
         unlink(in_folder("out.rejects"));
     }
+}
+
+/* The output of before stays as it was, beside the rows that stopped it. */
+static void rejects_that_may_not_be_are_all_that_is_left(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    const char *inputs[] = { write_text("a", VIEW("b\x1f"
+                                                  "1\nbad\na\x1f"
+                                                  "1\n")),
+                             write_text("b", VIEW("worse\n")) };
+    write_text("out", VIEW("old"));
+    options.rejects_max = 1;
+    for (options.threads = 1; options.threads <= 2; options.threads++) {
+        assert_status(HF_INVALID, merge(&options, inputs, 2, &result, &error), &error);
+        assert_non_null(strstr(error.why, "2 rows cannot be merged, 1 may be rejected"));
+        assert_non_null(strstr(error.why, "record "));
+        assert_true(result.rejects_kept && result.rows_rejected == 2);
+        assert_text(in_folder("out"), VIEW("old"));
+        assert_text(in_folder("out.rejects"), VIEW("bad\nworse\n"));
+        assert_int_equal(files_in_folder(), 4);
+        unlink(in_folder("out.rejects"));
+    }
+    options.intermediate = true;
+    assert_status(HF_INVALID, merge(&options, inputs, 2, &result, &error), &error);
+    assert_false(result.rejects_kept);
+    assert_int_equal(files_in_folder(), 3);
+}
+
+/* Headers that differ are told, whatever else is wrong. */
+static void rejects_hide_no_other_reason(void **state)
+{
+    (void)state;
+    struct merge_options options = latest_usv();
+    struct merge_result result;
+    struct hf_error error;
+    const char *inputs[] = { write_text("a", VIEW("k,t\nbad\na,1\n")),
+                             write_text("b", VIEW("k,u\na,1\n")) };
+    options.format = MERGE_CSV;
+    options.rejects_max = 0;
+    assert_status(HF_INVALID, merge(&options, inputs, 2, &result, &error), &error);
+    assert_non_null(strstr(error.why, "header"));
+    assert_false(result.rejects_kept);
+    assert_int_equal(files_in_folder(), 2);
 }
 
 static bool stop_at_once(void *context, uint64_t done, uint64_t total)
@@ -549,6 +596,9 @@ int main(void)
            the_tree_gives_all_keys_in_order_and_tells_equal_ones),
         FILES("when an allocation fails nothing is left behind",
               when_an_allocation_fails_nothing_is_left_behind),
+        FILES("rejects that may not be are all that is left behind",
+              rejects_that_may_not_be_are_all_that_is_left),
+        FILES("rejects hide no other reason", rejects_hide_no_other_reason),
         FILES("a merge that is stopped leaves nothing behind",
               a_merge_that_is_stopped_leaves_nothing_behind),
         FILES("unfinished files are told before they exist, until they are gone",

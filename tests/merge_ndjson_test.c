@@ -35,9 +35,9 @@ static void skipping_ends_at_the_line_end(void **state)
     (void)state;
     bool ended;
     for (size_t piece = 1; piece < 12; piece++) {
-        assert_int_equal(cut_skip(&by_key, VIEW("{\"a\\n\nb"), piece, &ended), 6);
+        assert_int_equal(cut_skip(&format_ndjson, VIEW("{\"a\\n\nb"), piece, &ended), 6);
         assert_true(ended);
-        assert_int_equal(cut_skip(&by_key, VIEW("{\"a"), piece, &ended), 3);
+        assert_int_equal(cut_skip(&format_ndjson, VIEW("{\"a"), piece, &ended), 3);
         assert_false(ended);
     }
 }

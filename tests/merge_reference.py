@@ -13,9 +13,10 @@ ATTO = 10**18  # of a second: the finest fraction that counts
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 INT64_MAX = 2**63 - 1
 
-# key and time are what stands behind --key and --time: a string, or None.
-Options = namedtuple("Options", "format key time header record_bytes_max",
-                     defaults=(None, None, True, 16 * 1024 * 1024))
+# key and time are what stands behind --key and --time: a string, or None; zone is that of times
+# that name none, in minutes east of UTC, or None.
+Options = namedtuple("Options", "format key time header record_bytes_max zone",
+                     defaults=(None, None, True, 16 * 1024 * 1024, None))
 
 # A record as it stood, without its end, and its values by number (from 1) or by name; None: it
 # is malformed.
@@ -27,6 +28,10 @@ Row = namedtuple("Row", "field data key time")
 
 class Invalid(Exception):
     """The merge as a whole is refused."""
+
+
+class ZoneMissing(Invalid):
+    """A row has a time without a zone, and nobody says which is meant."""
 
 
 class Result:
@@ -52,7 +57,7 @@ class Result:
 
 
 RFC3339 = re.compile(rb"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
-                     rb"(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))")
+                     rb"(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?")
 EPOCH = re.compile(rb"(-?)([0-9]+)(?:\.([0-9]+))?")
 
 
@@ -61,21 +66,32 @@ def fraction(digits, unit):
     return int(digits) * unit // 10**len(digits) if digits else 0
 
 
-def instant_rfc3339(match):
+def offset(zone):
+    """+HH:MM or Z as minutes east of UTC, or None."""
+    if zone in b"Zz":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    if hours > 23 or minutes > 59:
+        return None
+    return -(hours * 60 + minutes) if zone[:1] == b"-" else hours * 60 + minutes
+
+
+def instant_rfc3339(match, default_zone):
     year, month, day, hour, minute, second = (int(group) for group in match.groups()[:6])
-    digits, sign, zone_hour, zone_minute = match.groups()[6:]
-    zone = int(zone_hour or 0) * 60 + int(zone_minute or 0)
-    if hour > 23 or minute > 59 or second > 60 or int(zone_hour or 0) > 23 \
-            or int(zone_minute or 0) > 59:
+    digits, zone = match.groups()[6:]
+    east = offset(zone) if zone else default_zone or 0
+    if hour > 23 or minute > 59 or second > 60 or east is None:
         return None
     try:
         days = datetime.date(year, month, day).toordinal()
     except ValueError:
         return None
-    minutes = (days * 24 + hour) * 60 + minute - (-zone if sign == b"-" else zone)
+    minutes = (days * 24 + hour) * 60 + minute - east
     utc_day = minutes // (24 * 60)
     if not 1 <= utc_day <= datetime.date.max.toordinal():
         return None
+    if zone is None and default_zone is None:
+        raise ZoneMissing()
     seconds = (minutes - EPOCH_DAY * 24 * 60) * 60 + min(second, 59)
     return seconds * ATTO + fraction(digits, ATTO)
 
@@ -91,62 +107,51 @@ def instant_epoch(match):
     return None
 
 
-def instant(text):
+def instant(text, zone):
     """10^-18 s since 1970, or None."""
-    for pattern, value in ((RFC3339, instant_rfc3339), (EPOCH, instant_epoch)):
-        match = pattern.fullmatch(text)
-        if match:
-            return value(match)
-    return None
+    match = RFC3339.fullmatch(text)
+    if match:
+        return instant_rfc3339(match, zone)
+    match = EPOCH.fullmatch(text)
+    return instant_epoch(match) if match else None
 
 
 # ---- Records ------------------------------------------------------------------------------------
 
 
-def cut_usv(data):
+def cut_usv(data, _longest):
     for record in re.split(rb"\x1e\n|\x1e|\n", data):
         if record:
             yield Record(record, dict(enumerate(record.split(b"\x1f"), 1)))
 
 
-def cut_separated(data, separator):
-    """Records of RFC 4180. A quote that never closes takes the rest of the data with it."""
+def cut_separated(data, separator, longest):
+    """Records of RFC 4180. A quoted field is one that matches as a whole: with what may stand
+    behind it, and closed within the longest record. Where it does not, the quote is text of an
+    unquoted field, in which no quote may stand."""
+    stop = re.escape(separator)
+    quoted = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?=' + stop + rb"|\r?\n|\Z)")
+    unquoted = re.compile(rb"([^\n" + stop + rb"]*?)(?=" + stop + rb"|\r?\n|\Z)")
     at = 0
-    unquoted_end = re.compile(rb"[\n" + re.escape(separator) + rb"]|\Z")
     while at < len(data):
-        begin, values, sound, ended = at, [], True, False
-        while not ended:
-            quoted = data[at:at + 1] == b'"'
-            value = b""
-            if quoted:
-                value, at, closed = cut_quoted(data, at)
-                sound = sound and closed
-            stop = unquoted_end.search(data, at).start()
-            ended = data[stop:stop + 1] != separator
-            text = data[at:stop]
-            at = stop + 1
-            if data[stop:stop + 1] == b"\n" and text[-1:] == b"\r":
-                text = text[:-1]
-                stop -= 1
-            sound = sound and not (text if quoted else b'"' in text)
-            values.append(value if quoted else text)
-        record = data[begin:stop]
-        if record:
-            yield Record(record, dict(enumerate(values, 1)) if sound else None)
-
-
-def cut_quoted(data, at):
-    """The value that begins with the quote at `at`, where it ends, and whether it does end."""
-    value, begin = b"", at + 1
-    while True:
-        quote = data.find(b'"', begin)
-        if quote < 0:
-            return value, len(data), False
-        value += data[begin:quote]
-        if data[quote + 1:quote + 2] != b'"':
-            return value, quote + 1, True
-        value += b'"'
-        begin = quote + 2
+        begin, values, sound = at, [], True
+        while True:
+            field = quoted.match(data, at)
+            if field and field.end() > begin + longest:
+                field = None
+            if field:
+                values.append(field[1].replace(b'""', b'"'))
+            else:
+                field = unquoted.match(data, at)
+                values.append(field[1])
+                sound = sound and b'"' not in field[1]
+            at = field.end()
+            if data[at:at + 1] != separator:
+                break
+            at += 1
+        if at > begin:
+            yield Record(data[begin:at], dict(enumerate(values, 1)) if sound else None)
+        at += 2 if data[at:at + 1] == b"\r" else 1
 
 
 class Number(str):
@@ -166,7 +171,7 @@ def json_object(line):
     return parsed if isinstance(parsed, dict) else None
 
 
-def cut_ndjson(data):
+def cut_ndjson(data, _longest):
     for line in re.split(rb"\r?\n", data):
         if line.strip(b" \t\r"):
             parsed = json_object(line)
@@ -186,8 +191,8 @@ def json_value(value):
 
 CUTTERS = {
     "usv": cut_usv,
-    "csv": lambda data: cut_separated(data, b","),
-    "tsv": lambda data: cut_separated(data, b"\t"),
+    "csv": lambda data, longest: cut_separated(data, b",", longest),
+    "tsv": lambda data, longest: cut_separated(data, b"\t", longest),
     "ndjson": cut_ndjson,
 }
 
@@ -200,7 +205,7 @@ def split_header(options, data):
     named = options.format in ("csv", "tsv") and options.header
     if named and data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
-    records = list(CUTTERS[options.format](data))
+    records = list(CUTTERS[options.format](data, options.record_bytes_max))
     return (records[0], records[1:]) if named and records else (None, records)
 
 
@@ -231,7 +236,7 @@ def read_row(options, record, columns, key_field, time_field):
         if key is None:
             return None
     if time_field is not None:
-        time = instant(values.get(time_field) or b"")
+        time = instant(values.get(time_field) or b"", options.zone)
         if time is None:
             return None
     return Row(time if key is None else key, record.data, key, time)

@@ -19,7 +19,8 @@ import time
 import cases
 from cli_test import MIB, code, equal, it, true
 from merge_cases import zstd
-from merge_test import MEASURABLE, lines, measure, merge, names, refused, survey, u, write_inputs
+from merge_test import (MEASURABLE, lines, measure, merge, names, refused, refused_rows, survey, u,
+                        write_inputs)
 from merge_trouble_test import USV, exec_args, wait_until_busy
 
 cases.cases.clear()
@@ -80,10 +81,35 @@ def _(s):
         for others in (0, 59):
             for threads in ("1", "2"):
                 summary = merge(s, ["--format", "ndjson", "--key", "k", "--max-record", "1000",
-                                    "--threads", threads], ["in"] + ["empty"] * others)
+                                    "--max-rejects", "1", "--threads", threads],
+                                ["in"] + ["empty"] * others)
                 equal(counts(summary), (3, 2, 1), f"{others} more inputs, {threads} threads")
                 equal(s.read("out"), b'{"k":"a"}\n{"k":"b"}\n')
                 equal(s.read("out.rejects"), b" " * size + b"\n", "what is rejected")
+
+
+# ---- Quotes -------------------------------------------------------------------------------------
+
+
+@it("one stray quote in row 11 of 50,000 costs that row, however it is read")
+def _(s):
+    rows = [b"%05d,1,some text" % i for i in range(50000)]
+    stray = rows[10].replace(b",1,", b',1,"')
+    text = b"k,t,v\n" + lines(*rows[:10], stray, *rows[11:])
+    wanted = b"k,t,v\n" + lines(*rows[:10], *rows[11:])
+    s.write("in", text)
+    s.write("in.gz", gzip.compress(text))
+    s.write("empty", b"")
+    args = ["--format", "csv", "--key", "k", "--time", "t"]
+    true("record 11 " in refused_rows(s, 1, *args, "in"), "the row is told")
+    equal(s.read("out.rejects"), stray + b"\n")
+    for inputs in (["in"], ["in.gz"], ["in"] + ["empty"] * 60):
+        for more in (["--threads", "1"], ["--threads", "3", "--memory", "8MiB"],
+                     ["--max-record", "100"]):
+            summary = merge(s, [*args, *more, "--max-rejects", "1"], inputs)
+            equal(counts(summary), (50000, 49999, 1), (inputs, more))
+            true(s.read("out") == wanted, f"other rows: {inputs}, {more}")
+            equal(s.read("out.rejects"), stray + b"\n")
 
 
 # ---- Outputs ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import cases
 import cli_test
 from cli_test import MIB, PROGRAM, code, equal, it, true
 from merge_cases import zstd
-from merge_test import SUMMARY, lines, merge, names, refused, survey, u, unpack
+from merge_test import SUMMARY, lines, merge, names, refused, refused_rows, u, unpack
 
 cases.cases.clear()
 
@@ -50,7 +50,8 @@ def _(s):
 def _(s):
     s.write("in", b"a\n\x1fx\nb\n")
     for _ in range(2):
-        summary = merge(s, ["--format", "usv", "--time", "1", "--rejects", "bad"], ["in"])
+        summary = merge(s, ["--format", "usv", "--time", "1", "--rejects", "bad", "--max-rejects",
+                            "3"], ["in"])
         equal((s.read("out"), s.read("bad")), (b"", b"a\n\x1fx\nb\n"))
         equal(summary["rejects"], "bad")
         mask = os.umask(0)
@@ -144,21 +145,50 @@ def _(s):
         refused(s, "INVALID", "--format", "csv", "--key", "1", "-o", "out", *more)
 
 
-@it("more rejected rows than allowed fail the merge, and the first reasons are told")
+@it("rejected rows fail the merge unless so many are allowed; their file is kept and named")
 def _(s):
     s.write("in", lines(u("a", "x"), u("b", "1"), u("c", "y"), u("d", "z")))
-    args = ["--format", "usv", "--key", "1", "--time", "2", "-o", "out", "in"]
-    for most in ("0", "1", "2"):
-        text = refused(s, "INVALID", *args, "--max-rejects", most, lines=10)
-        true("RFC 3339" in text, text)
-    s.run("merge", "-q", *args, "--max-rejects", "3")
-    before = survey(s)
-    refused(s, "INVALID", *args, "--max-rejects", "2", lines=10)
-    equal(survey(s), before)
-    s.write("in", b"x\n" * 1001)
-    refused(s, "INVALID", *args, lines=10)
-    s.write("in", b"x\n" * 1000)
-    s.run("merge", "-q", *args)
+    s.write("out", b"old")
+    args = ["--format", "usv", "--key", "1", "--time", "2"]
+    for more in ([], ["--max-rejects", "0"], ["--max-rejects", "1"], ["--max-rejects", "2"]):
+        text = refused_rows(s, 3, *args, *more, "in")
+        true("RFC 3339" in text and "--max-rejects" in text, text)
+        equal(s.read("out.rejects"), lines(u("a", "x"), u("c", "y"), u("d", "z")))
+        os.unlink(s.file("out.rejects"))
+    for most in ("3", "any"):
+        s.run("merge", "-q", *args, "--max-rejects", most, "-o", "out", "in")
+        equal((s.read("out"), s.read("out.rejects").count(b"\n")), (lines(u("b", "1")), 3))
+    told = s.run("merge", "--json", *args, "-o", "out", "--rejects", "bad", "in",
+                 expect=code(s, "INVALID"))
+    said = json.loads(told.stderr)
+    equal((said["rejects"], len(said["reasons"])), ("bad", 3))
+
+
+@it("a merge that rejects far too much stops, and keeps the first of it")
+def _(s):
+    s.write("in", b"x\n" * 300000)
+    args = ["--format", "usv", "--key", "2", "-o", "out", "in"]
+    done = s.run("merge", *args, "--max-rejects", "5", expect=code(s, "INVALID"))
+    true(b"at least 1006 rows" in done.stderr, done.stderr)
+    equal((names(s), s.read("out.rejects")), (["in", "out.rejects"], b"x\n" * 1006))
+    s.run("merge", "-q", *args, "--max-rejects", "300000")
+    equal((s.read("out"), s.read("out.rejects").count(b"\n")), (b"", 300000))
+
+
+@it("times without a zone are one error that names --zone, whatever may be rejected")
+def _(s):
+    rows = [b"%03d,2026-01-01 00:00:00" % i for i in range(900)]
+    s.write("in.csv", b"k,t\n" + lines(*rows))
+    s.write("out", b"old")
+    args = ["--format", "csv", "--key", "k", "--time", "t"]
+    for more in ([], ["--max-rejects", "any"], ["--threads", "3"]):
+        text = refused(s, "INVALID", *args, *more, "-o", "out", "in.csv")
+        true("--zone" in text and "in.csv: record 1 " in text, text)
+    for zone in ("utc", "+2:00", "+25:00", "Europe/Vienna", ""):
+        true("--zone" in refused(s, "INVALID", *args, "--zone", zone, "-o", "out", "in.csv"), zone)
+    refused(s, "INVALID", "--format", "csv", "--key", "k", "--zone", "UTC", "-o", "out", "in.csv")
+    summary = merge(s, [*args, "--zone", "UTC"], ["in.csv"])
+    equal((summary["rows_out"], s.read("out")), (900, s.read("in.csv")))
 
 
 @it("damaged gzip and zstd are CORRUPT, whatever the damage")
@@ -246,7 +276,7 @@ def _(s):
     for args in ([*USV, "-o", "small/out", "sorted"],
                  [*USV, "-o", "small/out", "--memory", "8MiB", "--max-record", "1MiB", "shuffled"],
                  [*USV, "-o", "small/out", "--threads", "3", "sorted", "shuffled"],
-                 ["--format", "usv", "--key", "2", "--max-rejects", "1000000", "-o", "out",
+                 ["--format", "usv", "--key", "2", "--max-rejects", "any", "-o", "out",
                   "--rejects", "small/rejects", "sorted"],
                  ["--format", "concat", "-o", "small/out", "sorted"],
                  ["--format", "exec", "--command", "cp {inputs} {output}", "-o", "small/out",
@@ -439,7 +469,7 @@ def leak_nothing(s):
     s.write("c", gzip.compress(lines(u("b", "2")))[:-1])
     s.find_leaks(True)
     args = ["--format", "usv", "--key", "1", "--time", "2", "--threads", "2"]
-    s.run("merge", "-q", *args, "-o", "out.zst", "a", "b")
+    s.run("merge", "-q", *args, "-o", "out.zst", "a", "b", "--max-rejects", "any")
     s.run("merge", "-q", *args, "-o", "out", "a", "c", expect=88)
     s.run("merge", "-q", *args, "-o", "out", "a", "b", "--max-rejects", "0", expect=86)
     s.run("merge", "-q", *exec_args("cp {inputs} {output}"), "a")

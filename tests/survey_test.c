@@ -346,6 +346,11 @@ static void what_cannot_be_read_is_told(void **state)
     options.key = (struct view){ NULL, 0 };
     assert_status(HF_INVALID, survey(&options, "plain.gz", &found, &error), &error);
     write_file("csv", VIEW("id\n1\n"));
+    write_file("local", VIEW("a\x1f"
+                             "2026-01-01 00:00:00\n"));
+    struct merge_options timed = options_of(MERGE_USV, "1", "2");
+    assert_status(HF_INVALID, survey(&timed, "local", &found, &error), &error);
+    assert_non_null(strstr(error.why, "record 1 has a time without a zone"));
     options = options_of(MERGE_CSV, "name", NULL);
     assert_status(HF_INVALID, survey(&options, "csv", &found, &error), &error);
     assert_int_equal(found.rows, 77);

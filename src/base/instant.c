@@ -180,18 +180,25 @@ static inline bool is_utc(char zone)
     return zone == 'Z' || zone == 'z';
 }
 
+/* Reads the fraction behind the nineteen bytes, if there is one; *at moves behind it. */
+static bool take_fraction(struct view text, size_t *at, struct fraction *ret_fraction)
+{
+    *ret_fraction = (struct fraction){ 0, 0 };
+    if (*at == text.size || text.data[*at] != '.')
+        return true;
+    *ret_fraction = read_fraction(text, ++*at);
+    *at += ret_fraction->digits;
+    return ret_fraction->digits > 0;
+}
+
 /* Reads what follows the nineteen bytes: a fraction, a zone. */
 static bool read_rest(struct view text, int64_t s, bool any_year, struct instant *ret_instant)
 {
-    struct fraction fraction = { 0, 0 };
+    struct fraction fraction;
     size_t at = 19;
     int64_t east_s = 0;
-    if (text.data[at] == '.') {
-        fraction = read_fraction(text, ++at);
-        if (fraction.digits == 0)
-            return false;
-        at += fraction.digits;
-    }
+    if (!take_fraction(text, &at, &fraction))
+        return false;
     bool utc = text.size == at + 1 && is_utc(text.data[at]);
     if (!utc && !read_offset(view_from(text, at), &east_s))
         return false;
@@ -217,6 +224,29 @@ bool instant_parse_rfc3339(struct view text, struct instant *ret_instant)
     if (text.size > 20 || !is_utc(text.data[19]))
         return read_rest(text, s, false, ret_instant);
     *ret_instant = (struct instant){ s, 0 };
+    return true;
+}
+
+bool instant_parse_local(struct view text, int64_t east_s, struct instant *ret_instant)
+{
+    struct fraction fraction;
+    size_t at = 19;
+    int64_t s;
+    if (text.size < at || !read_date_and_time(text.data, &s) ||
+        !take_fraction(text, &at, &fraction) || at != text.size)
+        return false;
+    s -= east_s;
+    if (s < INSTANT_S_MIN || s > INSTANT_S_MAX)
+        return false;
+    *ret_instant = (struct instant){ s, fraction.atto };
+    return true;
+}
+
+bool zone_parse(struct view text, int64_t *ret_east_s)
+{
+    if (!view_equal(text, VIEW("UTC")) && !(text.size == 1 && is_utc(text.data[0])))
+        return read_offset(text, ret_east_s);
+    *ret_east_s = 0;
     return true;
 }
 

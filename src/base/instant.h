@@ -33,6 +33,12 @@ bool instant_parse_epoch(struct view text, struct instant *ret_instant);
 /* Either of the two. */
 bool instant_parse(struct view text, struct instant *ret_instant);
 
+/* RFC 3339 without its zone: "2026-02-06T10:00:00", read as a time so many seconds east of UTC. */
+bool instant_parse_local(struct view text, int64_t east_s, struct instant *ret_instant);
+
+/* A zone: "UTC", "Z", or an offset such as "+02:00", as seconds east of UTC. */
+bool zone_parse(struct view text, int64_t *ret_east_s);
+
 /* <0, 0, >0. */
 static inline int instant_compare(struct instant a, struct instant b)
 {

@@ -16,7 +16,14 @@
 
 /* ---- The table ----------------------------------------------------------------------- */
 
-enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_SIZE, OPTION_SPAN };
+enum option_type {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_COUNT,
+    OPTION_LIMIT, /* a count, or "any": INT64_MAX */
+    OPTION_SIZE,
+    OPTION_SPAN,
+};
 
 /* What bash offers for a value or an argument. */
 enum completion { COMPLETE_NOTHING, COMPLETE_FILE, COMPLETE_URL, COMPLETE_COMMAND };
@@ -131,7 +138,7 @@ bool command_group_exists(struct view path);
 struct option_value {
     bool given;
     struct view text;
-    uint64_t number; /* of a count or size */
+    uint64_t number; /* of a count, limit or size */
     struct span span;
     struct option_value *next; /* when it was given the next time; NULL: that was the last */
 };

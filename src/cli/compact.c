@@ -37,9 +37,10 @@
           .value = "SPAN",                                                                    \
           .summary = "kill the command after this time; 1h if left out" },                    \
         { .name = "max-rejects",                                                              \
-          .type = OPTION_COUNT,                                                               \
-          .value = "N",                                                                       \
-          .summary = "a merge that rejects more records fails; 1000 if left out" },           \
+          .type = OPTION_LIMIT,                                                               \
+          .value = "N|any",                                                                   \
+          .summary = "records that cannot be read which a file may have; ingest refuses one " \
+                     "with more, and one of nothing else (default: 0)" },                     \
         { .name = "policy",                                                                   \
           .type = OPTION_TEXT,                                                                \
           .value = "POLICY",                                                                  \
@@ -189,8 +190,10 @@ const struct command compact_commands[] = {
                                   "1m if left out" },
                      PARTITION_OPTION },
         .details = { "Each file is looked through, put under a name of its own, and many are "
-                     "added to the catalog in one write. One that cannot be read, or is empty, "
-                     "is told and left; the rest goes on." },
+                     "added to the catalog in one write. One that cannot be read, is empty, or "
+                     "has more rows that cannot be read than the partition allows "
+                     "(--max-rejects of create and set) is told and left, and so is one with "
+                     "times without a zone; the rest goes on." },
         .json = "JSON lines, one a file that was taken; those that were not are errors",
         .examples = { { "holdfast compact ingest part-*.usv", "two files" } },
         .run = run_compact_ingest,

@@ -1,6 +1,7 @@
 /* merge.c: `merge`: files of records into one. Knows no store and no lock. */
 #include "merge/merge.h"
 
+#include "base/instant.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
@@ -33,6 +34,7 @@ static const struct {
 } belongings[] = {
     { "key", RECORDS, "usv, csv, tsv or ndjson" },
     { "time", RECORDS, "usv, csv, tsv or ndjson" },
+    { "zone", RECORDS, "usv, csv, tsv or ndjson" },
     { "no-header", FORMAT(CSV) | FORMAT(TSV), "csv or tsv" },
     { "compress", RECORDS | FORMAT(CONCAT), "usv, csv, tsv, ndjson or concat" },
     { "max-record", RECORDS, "usv, csv, tsv or ndjson" },
@@ -206,6 +208,28 @@ static enum hf_status take_files(struct merge *merge)
     return status == HF_OK ? take_rejects(merge) : status;
 }
 
+static enum hf_status take_fields(struct merge *merge)
+{
+    struct cli *cli = merge->cli;
+    struct merge_options *options = &merge->options;
+    const struct option_value *zone = cli_option(cli, "zone");
+    if (cli_given(cli, "key"))
+        options->key = cli_option(cli, "key")->text;
+    if (cli_given(cli, "time"))
+        options->time = cli_option(cli, "time")->text;
+    options->headless = cli_given(cli, "no-header");
+    if (!zone)
+        return HF_OK;
+    options->has_zone = true;
+    if (!options->time.data)
+        return error_set(&cli->error, HF_INVALID, "--zone is of no use without --time");
+    if (!zone_parse(zone->text, &options->zone_east_s))
+        return error_set(&cli->error, HF_INVALID,
+                         "--zone takes UTC or an offset such as +02:00, not '%.*s'",
+                         VIEW_ARGS(view_first(zone->text, 40)));
+    return HF_OK;
+}
+
 static enum hf_status take_options(struct merge *merge)
 {
     struct cli *cli = merge->cli;
@@ -225,12 +249,7 @@ static enum hf_status take_options(struct merge *merge)
         status = take_limits(merge);
     if (status == HF_OK)
         status = take_coding(merge);
-    if (cli_given(cli, "key"))
-        options->key = cli_option(cli, "key")->text;
-    if (cli_given(cli, "time"))
-        options->time = cli_option(cli, "time")->text;
-    options->headless = cli_given(cli, "no-header");
-    return status;
+    return status == HF_OK ? take_fields(merge) : status;
 }
 
 /* ---- What is told -------------------------------------------------------------------- */
@@ -332,17 +351,37 @@ static void tell_failure_as_json(const struct merge *merge)
     buffer_append(&title, VIEW("merge "));
     escape_append(&title, view_of(merge->output));
     output_init(&err, STDERR_FILENO);
-    output_json(&err, json_pack("{s:s, s:s%, s:s%, s:o}", "status",
-                                hf_status_name(error->status), "why", buffer_view(&why).data,
-                                why.size, "command", buffer_view(&title).data, title.size,
-                                "reasons", reasons_as_json(&merge->result)));
+    json_t *object =
+        json_pack("{s:s, s:s%, s:s%, s:o}", "status", hf_status_name(error->status), "why",
+                  buffer_view(&why).data, why.size, "command", buffer_view(&title).data,
+                  title.size, "reasons", reasons_as_json(&merge->result));
+    if (object && merge->result.rejects_kept)
+        json_set_key(object, "rejects", view_of(merge->options.reject_path));
+    output_json(&err, object);
     output_flush(&err, /* error */ NULL);
     output_release(&err);
     buffer_release(&why);
     buffer_release(&title);
 }
 
-/* Rows that were rejected are no longer anywhere to be looked at: so the first are told. */
+static void say(const char *what, const char *text, const char *then)
+{
+    struct buffer escaped = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    escape_append(&escaped, view_of(text));
+    fprintf(stderr, "holdfast: merge: %s%.*s%s\n", what, VIEW_ARGS(buffer_view(&escaped)),
+            then);
+    buffer_release(&escaped);
+}
+
+/* What to do about it, where the options tell. */
+static void add_advice(struct merge *merge)
+{
+    struct hf_error *error = &merge->cli->error;
+    if (merge->result.zone_missing)
+        error_set(error, HF_INVALID, "%s; name the zone, such as --zone UTC or --zone +02:00",
+                  error->why);
+}
+
 static void tell_failure(const struct merge *merge)
 {
     struct cli *cli = merge->cli;
@@ -351,12 +390,11 @@ static void tell_failure(const struct merge *merge)
         return;
     }
     cli_report(cli, view_of(merge->output), &cli->error);
-    for (size_t i = 0; i < merge->result.reason_count; i++) {
-        struct buffer text = BUFFER_INIT(8 * HF_WHY_MAX);
-        escape_append(&text, view_of(merge->result.reasons[i]));
-        fprintf(stderr, "holdfast: merge: rejected: %.*s\n", VIEW_ARGS(buffer_view(&text)));
-        buffer_release(&text);
-    }
+    for (size_t i = 0; i < merge->result.reason_count; i++)
+        say("rejected: ", merge->result.reasons[i], "");
+    if (merge->result.rejects_kept)
+        say("rejected records are in ", merge->options.reject_path,
+            "; correct them, or allow so many with --max-rejects");
 }
 
 /* ---- The command --------------------------------------------------------------------- */
@@ -420,6 +458,7 @@ static enum hf_status run_merge(struct cli *cli)
     if (status == HF_OK) {
         tell_success(&merge);
     } else if (!interrupted()) {
+        add_advice(&merge);
         tell_failure(&merge);
         cli->reported = true;
     }
@@ -456,6 +495,11 @@ const struct command merge_commands[] = {
                        .summary =
                            "merge by this field as a time; with --key keep only the latest "
                            "record of each key" },
+                     { .name = "zone",
+                       .type = OPTION_TEXT,
+                       .value = "ZONE",
+                       .summary = "the zone of times that name none: UTC, or an offset such as "
+                                  "+02:00" },
                      { .name = "no-header",
                        .summary = "csv, tsv: the first record is data like the others" },
                      { .name = "compress",
@@ -476,9 +520,9 @@ const struct command merge_commands[] = {
                        .summary = "reject longer records; 16MiB if left out, less with little "
                                   "memory" },
                      { .name = "max-rejects",
-                       .type = OPTION_COUNT,
-                       .value = "N",
-                       .summary = "fail when more records are rejected; 1000 if left out" },
+                       .type = OPTION_LIMIT,
+                       .value = "N|any",
+                       .summary = "fail when more records are rejected (default: 0)" },
                      { .name = "rejects",
                        .type = OPTION_TEXT,
                        .value = "FILE",
@@ -525,10 +569,11 @@ const struct command merge_commands[] = {
                      "and sorted first. Keys are compared as bytes, without the quotes of CSV "
                      "and the "
                      "escapes of JSON; the number 1 and the text \"1\" are one key. Times are "
-                     "RFC 3339 "
-                     "with a zone, or seconds, milli-, micro- or nanoseconds since 1970, told "
-                     "apart by "
-                     "their size.",
+                     "RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970, told "
+                     "apart "
+                     "by their size. A time without a zone fails the merge, unless --zone "
+                     "names "
+                     "it.",
                      "usv has fields separated by the byte 0x1F, and records that end with a "
                      "newline or "
                      "0x1E. csv and tsv are those of RFC 4180; all files must have the same "
@@ -536,10 +581,11 @@ const struct command merge_commands[] = {
                      "comes out once. ndjson has a JSON object on each line, nested up to 512 "
                      "deep.",
                      "A record that cannot be read, or has no such field, is rejected: it goes "
-                     "as it stood "
-                     "to the reject file, which is made only when there is one. A reject file "
-                     "of an earlier "
-                     "merge is not removed.",
+                     "to the reject file as it stood. More rejected records than --max-rejects "
+                     "fail the merge; the output is not replaced then, and the reject file "
+                     "stays. In csv and tsv a quote that is never closed costs its own line "
+                     "only, and so does one that is not closed within --max-record. A reject "
+                     "file of an earlier merge is not removed.",
                      "concat writes the bytes of the files one behind the other, decompressed. "
                      "exec runs a "
                      "command of yours without a shell: the word {inputs} stands for all "
@@ -551,7 +597,9 @@ const struct command merge_commands[] = {
                      "is not.",
                      "The output is written under a temporary name and renamed when it is "
                      "whole and on "
-                     "disk. When anything fails there is no new file under any name." },
+                     "disk. When anything fails there is no new file under any name, but for "
+                     "the "
+                     "reject file of a merge that rejected too much." },
         .json = "one JSON object with output, inputs, rows_in (which is rows_out, "
                 "rows_superseded and rows_rejected together), the first reasons for "
                 "rejections, bytes and seconds",

@@ -113,6 +113,11 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
     case OPTION_COUNT:
         status = parse_u64(value->text, INT64_MAX, &value->number, &cli->error);
         break;
+    case OPTION_LIMIT:
+        value->number = INT64_MAX;
+        if (!view_equal(value->text, VIEW("any")))
+            status = parse_u64(value->text, INT64_MAX, &value->number, &cli->error);
+        break;
     case OPTION_SIZE: status = parse_size(value->text, &value->number, &cli->error); break;
     case OPTION_SPAN: status = parse_span(value->text, &value->span, &cli->error); break;
     }

@@ -138,12 +138,21 @@ static bool lent_any(const struct piece *piece)
     return false;
 }
 
+/* So many may each of the sources have: a merge of chunks that were let in never fails for them,
+ * and where it does, one of the sources is to blame. */
+static uint64_t rejects_of_all(const struct forge_order *order)
+{
+    uint64_t each = order->settings->rejects_max;
+    return each > MERGE_REJECTS_ANY / order->source_count ? MERGE_REJECTS_ANY
+                                                          : each * order->source_count;
+}
+
 static struct merge_options options_of(struct piece *piece)
 {
     const struct compact_settings *settings = piece->order->settings;
     struct merge_options options = record_options(piece);
     options.coding = settings->coding;
-    options.rejects_max = settings->rejects_max;
+    options.rejects_max = rejects_of_all(piece->order);
     options.threads = piece->files->threads;
     options.reject_path = piece->rejects;
     options.scratch_folder = piece->folder;

@@ -24,7 +24,7 @@ struct compact_settings {
     enum merge_coding coding; /* of what is merged */
     struct view command;      /* exec: what merges; else empty */
     int64_t command_limit_ms;
-    uint64_t rejects_max; /* a merge that rejects more rows fails */
+    uint64_t rejects_max; /* rows of a chunk that cannot be read; one with more is not let in */
     enum compact_policy policy;
     uint64_t level0_count; /* this many chunks of one hour are merged; 15 */
     uint64_t level1_bytes; /* chunks of level 1 are merged once they come to this; 2 GiB, ... */

@@ -21,8 +21,9 @@
     ROW(NO_KEY, "has no key field")                                                    \
     ROW(NO_TIME, "has no time field")                                                  \
     ROW(BAD_TIME, "has a time field that is neither RFC 3339 nor a number since 1970") \
+    ROW(NO_ZONE, "has a time without a zone")                                          \
     ROW(COLUMNS, "has another number of fields than the header")                       \
-    ROW(QUOTES, "has quotes where they cannot stand, or that never end")               \
+    ROW(QUOTES, "has quotes where they cannot stand, or that are never closed")        \
     ROW(BAD_JSON, "is not one JSON object")                                            \
     ROW(TOO_DEEP, "is nested too deeply")                                              \
     ROW(KEY_KIND, "has a key that is neither a string nor a number")                   \

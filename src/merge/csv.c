@@ -1,13 +1,14 @@
 /* csv.c: records of fields between commas, or tabs, as RFC 4180 has them.
  *
- * A quote opens only at the start of a field, and it closes at the next quote that is not one of
- * two. Separators and line ends within quotes are data. LF and CRLF end a record; a CR without
- * its LF is data.
+ * A quote at the start of a field opens it if it is closed: by the next quote that is not one of
+ * two, with a separator, a line end or the end of the input behind it. The closing quote must
+ * stand among the first record_bytes_max bytes of the record, so that nobody has to look further.
+ * Separators and line ends within quotes are data. LF and CRLF end a record; a CR without its LF
+ * is data.
  *
- * The same rule says where a malformed record ends, so that one bad quote costs one record where
- * it can: a quote within an unquoted field, and what follows a closing quote, are passed over as
- * unquoted text up to the separator or line end behind them. A quote that is never closed
- * takes the rest of the input with it. */
+ * Any other quote is stray: it is read as unquoted text, which ends at the next separator or line
+ * end, and its record is rejected. So a quote that is never closed costs no more than the rest of
+ * its line. */
 #include "merge/format.h"
 #include "merge/swar.h"
 
@@ -21,6 +22,9 @@ struct value {
 
 struct scan {
     const char *end;
+    bool at_end;        /* nothing follows */
+    const char *limit;  /* closing quotes stand before it */
+    bool limit_is_firm; /* false: it is only where the bytes end so far, and more follow */
     char separator;
     uint64_t separators; /* for swar_find */
     size_t key_number;
@@ -34,9 +38,12 @@ struct record {
     struct value time;
 };
 
-static struct scan scan_to(const struct cutter *cutter, const char *end)
+static struct scan scan_to(const struct cutter *cutter, const char *end, bool at_end)
 {
     return (struct scan){ .end = end,
+                          .at_end = at_end,
+                          .limit = end,
+                          .limit_is_firm = at_end,
                           .separator = cutter->separator,
                           .separators = EACH_BYTE(cutter->separator),
                           .key_number = cutter->key.asked ? cutter->key.number : 0,
@@ -64,35 +71,49 @@ static inline const char *pass_plain(const struct scan *scan, const char *at,
     return at;
 }
 
-/* Behind a closing quote. */
-static inline const char *pass_close(const struct scan *scan, const char *at,
-                                     struct record *record)
+/* What a quote turns out to be. */
+enum closing { CLOSED, STRAY, UNDECIDED };
+
+/* Behind a quote that is not one of two: whether it closes its field, and where that ends. */
+static inline enum closing judge_close(const struct scan *scan, const char *at,
+                                       const char **ret_end)
 {
-    struct view text_behind;
-    if (at == scan->end || *at == scan->separator || *at == '\n')
-        return at;
-    if (*at == '\r' && scan->end - at > 1 && at[1] == '\n')
-        return at + 1;
-    record->bad_quotes = true;
-    return pass_plain(scan, at, record, &text_behind);
+    *ret_end = at;
+    if (at == scan->end)
+        return scan->at_end ? CLOSED : UNDECIDED;
+    if (*at == scan->separator || *at == '\n')
+        return CLOSED;
+    if (*at != '\r')
+        return STRAY;
+    *ret_end = at + 1;
+    if (scan->end - at == 1)
+        return scan->at_end ? STRAY : UNDECIDED;
+    return at[1] == '\n' ? CLOSED : STRAY;
 }
 
-/* Behind an opening quote. */
+/* At a quote that may open a field. */
 static inline const char *pass_quoted(const struct scan *scan, const char *at,
                                       struct record *record, struct value *ret_value)
 {
-    const char *start = at;
+    const char *open = at, *start = at + 1, *field_end = at;
     bool doubled = false;
-    while ((at = swar_find(at, scan->end, EACH_BYTE(QUOTE))) < scan->end &&
+    at = start;
+    while ((at = swar_find(at, scan->limit, EACH_BYTE(QUOTE))) < scan->limit &&
            scan->end - at > 1 && at[1] == QUOTE) {
         doubled = true;
         at += 2;
     }
-    *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
-    if (at < scan->end)
-        return pass_close(scan, at + 1, record);
-    record->bad_quotes = true;
-    return at;
+    enum closing closing = scan->limit_is_firm ? STRAY : UNDECIDED;
+    if (at < scan->limit)
+        closing = judge_close(scan, at + 1, &field_end);
+    *ret_value = (struct value){ { start, 0 }, false };
+    if (closing == UNDECIDED)
+        return scan->end;
+    if (closing == CLOSED) {
+        *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
+        return field_end;
+    }
+    return pass_plain(scan, open, record, &ret_value->text);
 }
 
 static inline const char *pass_field(const struct scan *scan, const char *at,
@@ -100,12 +121,13 @@ static inline const char *pass_field(const struct scan *scan, const char *at,
 {
     record->fields++;
     if (at < scan->end && *at == QUOTE)
-        return pass_quoted(scan, at + 1, record, ret_value);
+        return pass_quoted(scan, at, record, ret_value);
     ret_value->doubled = false;
     return pass_plain(scan, at, record, &ret_value->text);
 }
 
-/* Returns where the record ends: at LF, or at the end of the bytes. */
+/* Returns where the record ends: at LF, or at the end of the bytes; there too when only more bytes
+ * can tell. */
 static inline const char *pass_record(const struct scan *scan, const char *at,
                                       struct record *ret_record)
 {
@@ -154,6 +176,7 @@ static inline bool add_row(struct cutter *cutter, struct view text, const struct
 {
     size_t count = cutter->batch->row_count;
     struct instant time = { 0 };
+    enum row_fault fault = ROW_NONE;
     if (record->bad_quotes)
         cut_fault(cutter, text, ROW_QUOTES);
     else if (cutter->columns && record->fields != cutter->columns)
@@ -162,8 +185,9 @@ static inline bool add_row(struct cutter *cutter, struct view text, const struct
         cut_fault(cutter, text, ROW_NO_KEY);
     else if (cutter->time.asked && record->fields < cutter->time.number)
         cut_fault(cutter, text, ROW_NO_TIME);
-    else if (cutter->time.asked && !instant_parse(record->time.text, &time))
-        cut_fault(cutter, text, ROW_BAD_TIME);
+    else if (cutter->time.asked &&
+             (fault = cut_time(cutter, record->time.text, &time)) != ROW_NONE)
+        cut_fault(cutter, text, fault);
     else
         add_good(cutter, text, record, &time);
     return cutter->batch->row_count > count;
@@ -191,7 +215,7 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     const char *start = cutter->batch->block + at;
     const char *end = start + size;
     const char *here = start;
-    struct scan scan = scan_to(cutter, end);
+    struct scan scan = scan_to(cutter, end, at_end);
     while (here < end && !batch_full(cutter->batch)) {
         struct record record;
         size_t empty = empty_line(here, end);
@@ -199,6 +223,9 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
             here += empty;
             continue;
         }
+        bool beyond = (size_t)(end - here) >= cutter->record_bytes_max;
+        scan.limit = beyond ? here + cutter->record_bytes_max : end;
+        scan.limit_is_firm = beyond || at_end;
         const char *stop = pass_record(&scan, here, &record);
         if (stop == end && !at_end)
             break;
@@ -209,42 +236,7 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     return (size_t)(here - start);
 }
 
-/* ---- Records that are not held, and the header --------------------------------------- */
-
-enum place {
-    FIELD_START,
-    IN_PLAIN,
-    IN_QUOTES,
-    BEHIND_QUOTE, /* that closed the field, or is the first of two */
-};
-
-static enum place place_after(enum place place, char byte, char separator)
-{
-    if (place == IN_QUOTES)
-        return byte == QUOTE ? BEHIND_QUOTE : IN_QUOTES;
-    if (byte == QUOTE && place != IN_PLAIN)
-        return IN_QUOTES;
-    return byte == separator ? FIELD_START : IN_PLAIN;
-}
-
-/* One byte at a time, since the bytes may break off anywhere and have no slack; but quoted text,
- * which may be the rest of a large file, is passed over at once. */
-static size_t csv_skip(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended)
-{
-    enum place place = fresh ? FIELD_START : (enum place)cutter->place;
-    size_t at = 0;
-    *ret_ended = false;
-    while (at < bytes.size && !*ret_ended) {
-        if (place == IN_QUOTES)
-            at += view_find(view_from(bytes, at), QUOTE);
-        if (at == bytes.size)
-            break;
-        *ret_ended = bytes.data[at] == '\n' && place != IN_QUOTES;
-        place = place_after(place, bytes.data[at++], cutter->separator);
-    }
-    cutter->place = (uint8_t)place;
-    return at;
-}
+/* ---- The header ---------------------------------------------------------------------- */
 
 /* Empty lines in front of it are no records, and passed over. An input of nothing else has no
  * header: all of it is used up, and ret_record->data is NULL. */
@@ -252,17 +244,18 @@ static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
                          struct view *ret_record)
 {
     const char *end = bytes.data + bytes.size;
-    struct view rest = view_from(bytes, format_mark_size(bytes));
-    bool ended;
-    for (size_t empty; rest.size > 0 && (empty = empty_line(rest.data, end)) > 0;)
-        rest = view_from(rest, empty);
-    size_t size = csv_skip(cutter, rest, /* fresh */ true, &ended);
-    if (!ended && !at_end)
+    const char *here = bytes.data + format_mark_size(bytes);
+    struct scan scan = scan_to(cutter, end, at_end);
+    struct record record;
+    for (size_t empty; here < end && (empty = empty_line(here, end)) > 0;)
+        here += empty;
+    const char *stop = here < end ? pass_record(&scan, here, &record) : end;
+    if (stop == end && !at_end)
         return 0;
     *ret_record = (struct view){ NULL, 0 };
-    if (size > 0)
-        *ret_record = record_text(rest.data, rest.data + size - ended, end);
-    return bytes.size - rest.size + size;
+    if (stop > here)
+        *ret_record = record_text(here, stop, end);
+    return (size_t)(stop - bytes.data) + (stop < end);
 }
 
 /* ---- Names --------------------------------------------------------------------------- */
@@ -318,7 +311,7 @@ static void match_name(struct field *field, const struct value *value, size_t nu
 static bool read_names(struct cutter *cutter, struct view bytes, struct field *key,
                        struct field *time, struct names *names)
 {
-    struct scan scan = scan_to(cutter, bytes.data + bytes.size);
+    struct scan scan = scan_to(cutter, bytes.data + bytes.size, /* at end */ true);
     struct record record = { 0 };
     for (const char *at = bytes.data;; at++) {
         struct value value;
@@ -403,7 +396,7 @@ static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
 const struct format format_csv = {
     .is_text = true,
     .cut = csv_cut,
-    .skip = csv_skip,
+    .skip = format_skip_line,
     .header = csv_header,
     .resolve = csv_resolve,
 };

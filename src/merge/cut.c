@@ -15,11 +15,29 @@ void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
 {
     struct batch *batch = cutter->batch;
     struct row *row = &batch->rows[batch->row_count++];
+    /* What else is wrong with it would be known only where the block holds all of it. */
+    if (fault != ROW_PIECE && record.size > cutter->record_bytes_max)
+        fault = ROW_TOO_LONG;
     *row = (struct row){
         .at = (uint32_t)(record.data - batch->block),
         .size = (uint32_t)record.size,
         .fault = (uint16_t)fault,
     };
+}
+
+enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
+                              struct instant *ret_time)
+{
+    if (!instant_parse_local(text, cutter->zone_east_s, ret_time))
+        return ROW_BAD_TIME;
+    return cutter->has_zone ? ROW_NONE : ROW_NO_ZONE;
+}
+
+size_t format_skip_line(struct view bytes, bool *ret_ended)
+{
+    size_t at = view_find(bytes, '\n');
+    *ret_ended = at < bytes.size;
+    return at + *ret_ended;
 }
 
 #define FIELD_NUMBER_MAX 100000

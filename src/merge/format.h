@@ -20,6 +20,8 @@ struct cutter {
     struct field key;
     struct field time;
     size_t columns; /* csv, tsv: what the header has; 0: there is none, any number will do */
+    bool has_zone;  /* times that name no zone are those of one: */
+    int64_t zone_east_s; /* seconds east of UTC */
     size_t record_bytes_max;
     bool any_order; /* rows are about to be sorted: no codes, no disorder */
     /* The place in the input. */
@@ -30,7 +32,6 @@ struct cutter {
     size_t wanted; /* bytes that a record which is not whole needs; 0: nobody can tell */
     /* The format's own. */
     struct buffer scratch;
-    uint8_t place; /* csv: where in a record `skip` is */
 };
 
 struct format {
@@ -44,10 +45,10 @@ struct format {
      * that is not whole yet, or that had no room. Empty lines are used up and make no row. */
     size_t (*cut)(struct cutter *cutter, size_t at, size_t size, bool at_end);
 
-    /* For a record that is too long to be held: how many of the bytes belong to it, its end
-     * included; *ret_ended says whether that end is among them. The first call for a record
-     * begins at its first byte, with `fresh`; the next go on where the last one stopped. */
-    size_t (*skip)(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended);
+    /* For a record that is too long to be held: `cut` found no end of it in more than
+     * record_bytes_max bytes. How many of the bytes that follow those belong to it, its end
+     * included; *ret_ended says whether that end is among them. */
+    size_t (*skip)(struct view bytes, bool *ret_ended);
 
     /* The first record of an input as a header: how many bytes it takes with its end, 0 when it
      * is not whole yet. NULL for formats without one. */
@@ -64,6 +65,9 @@ static inline size_t format_mark_size(struct view text)
 {
     return view_starts_with(text, VIEW("\xef\xbb\xbf")) ? 3 : 0;
 }
+
+/* A `skip` of records that end with LF. */
+size_t format_skip_line(struct view bytes, bool *ret_ended);
 
 extern const struct format format_usv;
 extern const struct format format_csv; /* tsv too: the separator tells */
@@ -93,6 +97,16 @@ static inline bool cut_order(struct cutter *cutter, struct view key, order_code 
         return order_against(cut_last_key(cutter), key, 0, ret_code);
     *ret_code = order_code_first(column);
     return column > last_column;
+}
+
+/* A text that is no instant: a time of the cutter's zone, one without a zone, or no time. */
+enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
+                              struct instant *ret_time);
+
+static inline enum row_fault cut_time(const struct cutter *cutter, struct view text,
+                                      struct instant *ret_time)
+{
+    return instant_parse(text, ret_time) ? ROW_NONE : cut_local_time(cutter, text, ret_time);
 }
 
 /* Adds a row that cannot be merged. There must be room for a row. */

@@ -130,16 +130,32 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
 
 /* ---- Rows that are put aside --------------------------------------------------------- */
 
+static uint64_t number_of_row(const struct batch *batch, const struct row *row)
+{
+    return batch->rows_before + (uint64_t)(row - batch->rows) + 1;
+}
+
 static void remember_reason(struct job *job, const struct source *source,
                             const struct batch *batch, const struct row *row)
 {
     struct merge_result *result = &job->result;
     if (result->reason_count == MERGE_REASONS_MAX)
         return;
-    uint64_t number = batch->rows_before + (uint64_t)(row - batch->rows) + 1;
     snprintf(result->reasons[result->reason_count++], HF_WHY_MAX, "%.*s: record %" PRIu64 " %s",
-             VIEW_ARGS(view_first(view_of(source->feed->path), 120)), number,
+             VIEW_ARGS(view_first(view_of(source->feed->path), 120)), number_of_row(batch, row),
              row_fault_text(row->fault));
+}
+
+/* It can be read once somebody says which zone is meant: so nothing is made of it until then. */
+static enum hf_status refuse_time(struct job *job, const struct source *source,
+                                  const struct batch *batch, const struct row *row,
+                                  struct hf_error *error)
+{
+    job->result.zone_missing = true;
+    error_set(error, HF_INVALID, "record %" PRIu64 " %s", number_of_row(batch, row),
+              row_fault_text(row->fault));
+    error_about(error, source->feed->path);
+    return HF_INVALID;
 }
 
 enum hf_status job_reject(struct job *job, const struct source *source,
@@ -147,6 +163,8 @@ enum hf_status job_reject(struct job *job, const struct source *source,
                           struct hf_error *error)
 {
     enum hf_status status = HF_OK;
+    if (row->fault == ROW_NO_ZONE)
+        return refuse_time(job, source, batch, row, error);
     if (!job->rejecting) {
         status = job_create(job, JOB_REJECTS, &job->rejects, error);
         if (status != HF_OK)
@@ -159,11 +177,35 @@ enum hf_status job_reject(struct job *job, const struct source *source,
     sink_add(&job->rejects, VIEW("\n"));
     job->result.rows_rejected++;
     remember_reason(job, source, batch, row);
-    if (job->result.rows_rejected <= job->options->rejects_max)
-        return sink_status(&job->rejects, error);
+    job->refused = job_overrun(job) &&
+                   job->result.rows_rejected - job->options->rejects_max > MERGE_REJECTS_BEYOND;
+    return job->refused ? HF_INVALID : sink_status(&job->rejects, error);
+}
+
+/* "3 rows cannot be merged, 2 may be rejected; the first: a.csv: record 7 has no key field" */
+static enum hf_status tell_rejects(const struct job *job, struct hf_error *error)
+{
+    const struct merge_result *result = &job->result;
+    uint64_t most = job->options->rejects_max;
+    bool stopped = result->rows_rejected - most > MERGE_REJECTS_BEYOND;
+    char allowed[48] = "";
+    if (most > 0)
+        snprintf(allowed, sizeof allowed, ", %" PRIu64 " may be rejected", most);
     return error_set(error, HF_INVALID,
-                     "more than %" PRIu64 " rows cannot be merged; the first: %.150s",
-                     job->options->rejects_max, job->result.reasons[0]);
+                     "%s%" PRIu64 " row%s cannot be merged%s; the first: %.150s",
+                     stopped ? "at least " : "", result->rows_rejected,
+                     result->rows_rejected == 1 ? "" : "s", allowed, result->reasons[0]);
+}
+
+enum hf_status job_refuse(struct job *job, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (!job->options->intermediate)
+        status = sink_end(&job->rejects, error);
+    if (status == HF_OK && !job->options->intermediate)
+        status = sink_keep(&job->rejects, error);
+    job->result.rejects_kept = job->rejects.file.kept;
+    return status == HF_OK ? tell_rejects(job, error) : status;
 }
 
 /* ---- One input from start to end ----------------------------------------------------- */

@@ -20,6 +20,7 @@ struct job {
     bool without_spares; /* nothing is read ahead: that takes a second batch of each input */
     size_t sort_reserve; /* of the budget: what sorting leaves for reading */
     bool rejecting;      /* the reject file is open */
+    bool refused;        /* for the number of rows that were rejected */
     struct sink rejects;
     struct merge_result result;
     uint64_t bytes_done; /* for progress */
@@ -39,7 +40,8 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
 /* What follows from the options, once they are checked. There is nothing to release. */
 void job_init(struct job *job, struct env *env, const struct merge_options *options);
 
-/* A row that cannot be merged goes to the reject file; INVALID when there are too many. */
+/* A row that cannot be merged goes to the reject file. INVALID when there are far too many, and for
+ * a time without a zone. */
 enum hf_status job_reject(struct job *job, const struct source *source,
                           const struct batch *batch, const struct row *row,
                           struct hf_error *error);
@@ -72,6 +74,16 @@ struct file_watch job_watch(const struct job *job, enum job_file which);
 enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret_sink,
                           struct hf_error *error);
 void job_release(struct job *job, enum job_file which, struct sink *sink);
+
+/* Whether more rows are rejected than may be. */
+static inline bool job_overrun(const struct job *job)
+{
+    return job->result.rows_rejected > job->options->rejects_max;
+}
+
+/* When it was refused for that: INVALID, and why. The reject file gets its name, unless the merge
+ * is a step on the way. */
+enum hf_status job_refuse(struct job *job, struct hf_error *error);
 
 /* Both files get their names, or neither does (but see merge_files for what a folder may do). They
  * are released by the caller. */

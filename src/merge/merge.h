@@ -14,8 +14,11 @@
  * string without its escapes. Records are written as they stood, each ended by LF. Equal inputs
  * in any order give the same output. An input that is not in order is noticed and sorted.
  *
- * Records that cannot be read go to the reject file, byte for byte, one a line:
- * rows_in = rows_out + rows_superseded + rows_rejected. An empty line is no record. */
+ * A record that cannot be read is rejected: it goes to the reject file, byte for byte, one per
+ * line, and rows_in = rows_out + rows_superseded + rows_rejected. More rejects than the options
+ * allow, which is none by default, fail the merge: the reject file stays, the output does not. An
+ * empty line is no record. A time without a zone is not rejected but fails the merge at once,
+ * unless the options name the zone. */
 #ifndef MERGE_MERGE_H
 #define MERGE_MERGE_H
 
@@ -81,12 +84,14 @@ struct merge_options {
     struct view key; /* a field: its number from 1, or its name in a header or JSON object */
     struct view
         time;      /* the same; RFC 3339, or s, ms, us or ns since 1970, told by their size */
-    bool headless; /* csv, tsv: the first record is no header */
+    bool has_zone; /* times that name no zone are those of one: */
+    int64_t zone_east_s; /* seconds east of UTC */
+    bool headless;       /* csv, tsv: the first record is no header */
     enum merge_coding coding;
     size_t memory_bytes;     /* all that is held at once, sorting included */
     size_t record_bytes_max; /* a longer one streams to the reject file; 0: 16 MiB, or a quarter
                               * of memory_bytes where that is less */
-    uint64_t rejects_max;    /* more fail the merge */
+    uint64_t rejects_max;    /* more fail the merge; up to MERGE_REJECTS_ANY */
     size_t threads;
     const char *reject_path; /* NULL: the output's name with ".rejects" behind it */
     const char
@@ -105,7 +110,9 @@ struct merge_options {
 #define MERGE_MEMORY_MAX      (16 * GIB)
 #define MERGE_RECORD_DEFAULT  (16 * MIB)
 #define MERGE_RECORD_MAX      (1 * GIB)
-#define MERGE_REJECTS_DEFAULT 1000
+#define MERGE_REJECTS_DEFAULT 0
+#define MERGE_REJECTS_ANY     ((uint64_t)INT64_MAX)
+#define MERGE_REJECTS_BEYOND  1000 /* kept to be looked at; then a merge that must fail stops */
 #define MERGE_THREADS_MAX     64
 #define MERGE_INPUTS_MAX      100000
 
@@ -130,6 +137,8 @@ struct merge_result {
     uint32_t crc32c;        /* of an intermediate output that is not a command's */
     bool command_ended;     /* a command was started, and came to an end */
     bool disk_full;         /* when a command failed there was hardly room for more output */
+    bool rejects_kept;      /* it failed for them, and the reject file has its name */
+    bool zone_missing;      /* it failed for a time without a zone */
     size_t reason_count;    /* the first few rejected rows, in words: */
     char reasons[MERGE_REASONS_MAX][HF_WHY_MAX];
 };
@@ -138,15 +147,17 @@ struct merge_result {
  * failure too, as far as it got, so that a caller can show why rows were rejected.
  *
  *   INVALID      options out of range, an input that is no file, headers that differ, a key that
- *                no header has, more rejects than allowed
+ *                no header has, more rejects than allowed, a time without a zone
  *   CORRUPT      compressed data that is damaged or ends early
  *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
  *   UNSUPPORTED  compressed with a window that the memory setting has no room for
  *   TIMEOUT      a command that ran too long
  *   CANCELLED    progress said so
  *
- * Unless it is OK there is no new file under any name, but for one case: the output has its name,
- * and the folder could not be synced then, so that a power loss may still take it back. */
+ * Unless it is OK there is no new file under any name, but for two cases. More rejects than
+ * allowed leave the reject file, with up to MERGE_REJECTS_BEYOND more than that number, unless the
+ * output is intermediate. And the output may have its name when its folder could not be synced, so
+ * that a power loss may still take it back. */
 enum hf_status merge_files(struct env *env, const struct merge_options *options,
                            const char *const *inputs, size_t input_count, const char *output,
                            struct merge_result *ret_result, struct hf_error *error);

@@ -61,9 +61,9 @@ static enum row_fault read_time(struct cutter *cutter, const struct members *mem
     if (!members->has_time)
         return ROW_NO_TIME;
     if (members->time.kind == SCAN_OTHER ||
-        value_of(cutter, &members->time, &value) != ROW_NONE || !instant_parse(value, ret_time))
+        value_of(cutter, &members->time, &value) != ROW_NONE)
         return ROW_BAD_TIME;
-    return ROW_NONE;
+    return cut_time(cutter, value, ret_time);
 }
 
 static enum row_fault read_key(struct cutter *cutter, const struct members *members,
@@ -131,15 +131,6 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
     return (size_t)(here - start);
 }
 
-static size_t ndjson_skip(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended)
-{
-    (void)cutter;
-    (void)fresh;
-    size_t at = view_find(bytes, '\n');
-    *ret_ended = at < bytes.size;
-    return at + *ret_ended;
-}
-
 /* Members are found by name, whatever it looks like. */
 static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
                                      struct hf_error *error)
@@ -152,6 +143,6 @@ static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
 const struct format format_ndjson = {
     .is_text = true,
     .cut = ndjson_cut,
-    .skip = ndjson_skip,
+    .skip = format_skip_line,
     .resolve = ndjson_resolve,
 };

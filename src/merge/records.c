@@ -22,7 +22,9 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
 {
     const struct merge_options *options = job->options;
     struct cutter *cutter = &job->cutter;
-    *cutter = (struct cutter){ .record_bytes_max = job->record_bytes_max };
+    *cutter = (struct cutter){ .record_bytes_max = job->record_bytes_max,
+                               .has_zone = options->has_zone,
+                               .zone_east_s = options->zone_east_s };
     cutter->separator = options->format == MERGE_TSV ? '\t' : ',';
     cutter->format = options->format == MERGE_USV      ? &format_usv
                      : options->format == MERGE_NDJSON ? &format_ndjson
@@ -228,7 +230,8 @@ static enum hf_status last_pass(struct attempt *attempt)
         const struct merge_result *result = &job->result;
         check(result->rows_in ==
               result->rows_out + result->rows_superseded + result->rows_rejected);
-        status = job_keep(job, &sink, attempt->error);
+        job->refused = job_overrun(job);
+        status = job->refused ? HF_INVALID : job_keep(job, &sink, attempt->error);
     }
     job_release(job, JOB_OUTPUT, &sink);
     return status;
@@ -245,6 +248,7 @@ static void start_anew(struct attempt *attempt)
     for (size_t i = 0; i < attempt->count; i++)
         result->inputs_unsorted += attempt->feeds[i].unsorted;
     job_release(job, JOB_REJECTS, &job->rejects);
+    job->refused = false;
     attempt->last_count = 0;
     attempt->end = (struct pass_end){ 0 };
 }
@@ -337,6 +341,8 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
         status = order_feeds(job, feeds, count, error);
     if (status == HF_OK)
         status = run_attempts(&attempt);
+    if (job->refused)
+        status = job_refuse(job, error);
     job_release(job, JOB_REJECTS, &job->rejects);
     free(attempt.last);
     free(attempt.sorted);

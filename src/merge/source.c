@@ -196,11 +196,13 @@ static enum hf_status read_more(struct source *source, struct batch *batch, size
 
 /* Cuts a piece off such a record; the bytes before `from` are cut already. Returns where it
  * ends. */
-static size_t cut_piece(struct source *source, struct batch *batch, size_t from, bool fresh)
+static size_t cut_piece(struct source *source, struct batch *batch, size_t from)
 {
     struct view bytes = { batch->block + from, batch->filled - from };
     bool ended = false;
-    size_t size = source->cutter.format->skip(&source->cutter, bytes, fresh, &ended);
+    size_t size = bytes.size; /* of the first piece: it has no end, else it were a row */
+    if (source->skipping)
+        size = source->cutter.format->skip(bytes, &ended);
     bool whole = ended || (source->at_end && from + size == batch->filled);
     if (!whole && bytes.data[size - 1] == '\r')
         size--; /* an LF may follow, and then it is a part of the end */
@@ -226,14 +228,14 @@ static enum hf_status cut_block(struct source *source, struct batch *batch,
     size_t from = source->rest_from;
     for (;;) {
         if (source->skipping)
-            from = cut_piece(source, batch, from, /* fresh */ false);
+            from = cut_piece(source, batch, from);
         from += cutter->format->cut(cutter, from, batch->filled - from, source->at_end);
         bool stuck = from == 0 && batch->row_count == 0 && !source->at_end &&
                      !batch->unsorted && !batch->keys.failed;
         if (!stuck)
             break;
         if (batch->filled >= block_bytes_max(source)) {
-            from = cut_piece(source, batch, from, /* fresh */ true);
+            from = cut_piece(source, batch, from);
             break;
         }
         enum hf_status status = read_more(source, batch, block_bytes_max(source), error);

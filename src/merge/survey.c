@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +35,6 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
                                     const struct batch *batch, struct hf_error *error)
 {
     struct look *look = context;
-    (void)error;
     look->survey->coding = decoder_coding(source->decoder);
     for (size_t i = 0; i < batch->row_count; i++) {
         const struct row *row = &batch->rows[i];
@@ -42,6 +42,9 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
             look_at_time(look, row->time);
         if (row->fault == ROW_NONE || row->fault == ROW_PIECE)
             continue;
+        if (row->fault == ROW_NO_ZONE)
+            return error_set(error, HF_INVALID, "record %" PRIu64 " %s",
+                             batch->rows_before + i + 1, row_fault_text(row->fault));
         if (look->survey->malformed++ == 0) {
             look->survey->malformed_first = batch->rows_before + i + 1;
             look->survey->malformed_why = row_fault_text(row->fault);

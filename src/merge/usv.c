@@ -35,6 +35,7 @@ static inline void end_record(struct cutter *cutter, struct place *place, size_t
 {
     struct view record = { cutter->batch->block + place->start, at - place->start };
     struct instant time;
+    enum row_fault fault = ROW_NONE;
     if (record.size == 0)
         return;
     end_field(cutter, place, at);
@@ -42,8 +43,8 @@ static inline void end_record(struct cutter *cutter, struct place *place, size_t
         cut_fault(cutter, record, ROW_NO_KEY);
     else if (cutter->time.asked && !place->time.data)
         cut_fault(cutter, record, ROW_NO_TIME);
-    else if (cutter->time.asked && !instant_parse(place->time, &time))
-        cut_fault(cutter, record, ROW_BAD_TIME);
+    else if (cutter->time.asked && (fault = cut_time(cutter, place->time, &time)) != ROW_NONE)
+        cut_fault(cutter, record, fault);
     else
         cut_row(cutter, record, place->key, /* apart */ false, &time);
 }
@@ -85,10 +86,8 @@ static size_t usv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     return place.start - at;
 }
 
-static size_t usv_skip(struct cutter *cutter, struct view bytes, bool fresh, bool *ret_ended)
+static size_t usv_skip(struct view bytes, bool *ret_ended)
 {
-    (void)cutter;
-    (void)fresh;
     for (size_t i = 0; i < bytes.size; i++) {
         if (bytes.data[i] == '\n' || bytes.data[i] == RECORD_SEPARATOR) {
             *ret_ended = true;
