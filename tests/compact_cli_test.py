@@ -678,7 +678,7 @@ def small_disk(s, mib=1):
     return words if done and done.returncode == 0 else None
 
 
-@it("a full disk while merging fails the group and blames nobody; with room it is merged", DIR)
+@it("a disk that is too small fails the group, which is halved; with room it is merged", DIR)
 def _(s):
     create(s, "--grace", "1h")
     files = [b"".join(row(f"{i}-{j:06}", BEGIN, "y" * 80) for j in range(6000)) for i in range(3)]
@@ -690,23 +690,25 @@ def _(s):
                               timeout=60, check=False)
         equal(done.returncode, code(s, "UNAVAILABLE"), done.stderr)
         ended = of_kind([json.loads(line) for line in done.stdout.splitlines()], "ended")
-        equal({(event["end"], event["blame"]) for event in ended}, {("failed", "nobody")})
-        equal([chunk["tries"] for chunk in chunks(s)], [0, 0, 0])
+        equal({(event["end"], event["blame"]) for event in ended}, {("failed", "group")})
+        equal([chunk["tries"] for chunk in chunks(s)], [1, 1, 1])
         equal(os.listdir(s.file("small")), [])
     run(s)
     check_all(s, files)
 
 
-@it("a command that fails on a full disk is nobody's fault", DIR)
+@it("a command that finds the disk full is nobody's fault, one that fills it its group's", DIR)
 def _(s):
     command(s, b'cat "$2" /dev/zero > "$1"\n')
     ingest(s, some_files(3))
     words = small_disk(s, mib=4)
-    if words:
-        done = subprocess.run([*words, PROGRAM, "compact", "run", "--scratch", "small", "--json"],
-                              cwd=s.path, env=s.env, capture_output=True, timeout=60, check=False)
-        true(b'"blame":"nobody"' in done.stdout.replace(b": ", b":"), done)
-        equal([chunk["tries"] for chunk in chunks(s)], [0, 0, 0])
+    runs = ((3900000, b"nobody", [0, 0, 0]), (0, b"group", [1, 1, 1])) if words else ()
+    for other, blame, tries in runs:
+        line = f'head -c {other} /dev/zero > small/other; "$@" compact run --scratch small --json'
+        done = subprocess.run([*words, "sh", "-c", line, "sh", PROGRAM], cwd=s.path, env=s.env,
+                              capture_output=True, timeout=60, check=False)
+        true(b'"blame":"' + blame in done.stdout.replace(b": ", b":"), done)
+        equal([chunk["tries"] for chunk in chunks(s)], tries)
 
 
 @it("numbers out of range are refused before anything is done", DIR)

@@ -479,6 +479,14 @@ static void test_command_fails(void **state)
     expect_command("sh -c 'exit 0' {output}", HF_UNAVAILABLE, NULL);
 }
 
+/* More than its sources hold it cannot have made of them. */
+static void test_command_writes_too_much(void **state)
+{
+    (void)state;
+    expect_command("sh -c 'head -c 18000000 /dev/zero > $0' {output} {inputs}", HF_UNAVAILABLE,
+                   NULL);
+}
+
 static void test_command_cannot_start(void **state)
 {
     (void)state;
@@ -570,6 +578,8 @@ int main(void)
         IT("no room to write is nobody's fault", test_no_room),
         IT("a command merges", test_command),
         IT("a command that fails is told with its words", test_command_fails),
+        IT("a command that writes more than there can be is stopped",
+           test_command_writes_too_much),
         IT("a command that cannot be started is nobody's fault", test_command_cannot_start),
         IT("a command that hangs is ended", test_command_hangs),
         IT("a command that lies is found out", test_command_lies),

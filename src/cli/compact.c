@@ -230,7 +230,8 @@ const struct command compact_commands[] = {
                      "grace, by whichever worker comes by.",
                      "A group that fails is told, and the rest goes on; a chunk that is "
                      "damaged, "
-                     "or fails again and again, is quarantined. The exit status is that of the "
+                     "fails again and again, or needs more scratch space than there is, is "
+                     "quarantined. The exit status is that of the "
                      "first failure. Ctrl-C gives the leases back and ends; the second one "
                      "ends "
                      "at once." },

@@ -73,7 +73,8 @@ enum hf_status forge_get_object(struct piece *piece, struct view key, int fd,
         status = store_get_file(files->store, &call, fd, progress);
         *error = call.error;
         bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-        if (!may_pass || atomic_load(&piece->stop) || i + 1 == TRIES_MAX)
+        if (!may_pass || atomic_load(&piece->stop) || i + 1 == TRIES_MAX ||
+            forge_disk_is_full(piece))
             break;
         env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
     }

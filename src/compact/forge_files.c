@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/layout.h"
+#include "base/parse.h"
 #include "base/rule.h"
 #include "compact/forge_inside.h"
 #include "merge/survey.h"
@@ -83,6 +84,17 @@ static const char *source_path(struct piece *piece, size_t index)
         plain = (end.data[i] >= 'a' && end.data[i] <= 'z') || end.data[i] == '.';
     snprintf(name, sizeof name, "%06zu%.*s", index, VIEW_ARGS(plain ? end : VIEW("")));
     return path_in(piece, name);
+}
+
+/* With less room than this a disk is full. */
+#define DISK_FULL_BYTES (1 * MIB)
+
+bool forge_disk_is_full(struct piece *piece)
+{
+    if (scratch_room(piece->folder).free >= DISK_FULL_BYTES)
+        return false;
+    atomic_store(&piece->disk_full, true);
+    return true;
 }
 
 enum hf_status forge_check_sum(int fd, uint64_t *ret_size, uint32_t *ret_crc,
@@ -341,14 +353,37 @@ static enum hf_status check_command(struct piece *piece, const struct merge_resu
     return status == HF_CORRUPT ? lie(piece, error) : status;
 }
 
+/* More than its sources hold, and this, no command can make of them by merging. */
+#define COMMAND_BYTES_MORE (16 * MIB)
+
+/* The largest file that a command may write; 0: nobody knows what its sources hold. */
+static uint64_t command_bytes_max(struct piece *piece)
+{
+    struct merge_options options = record_options(piece);
+    uint64_t all = 0, size = 0;
+    struct hf_error error;
+    for (size_t i = 0; i < piece->order->source_count; i++) {
+        if (!has_records(options.format) || !forge_goes_on(piece, piece->bytes) ||
+            merge_plain_size(piece->files->env, &options, piece->paths[i], &size, &error) !=
+                HF_OK)
+            return 0;
+        all += size;
+    }
+    return all + COMMAND_BYTES_MORE;
+}
+
 static enum hf_status merge(struct piece *piece, uint32_t *ret_crc, struct hf_error *error)
 {
     struct merge_options options = options_of(piece);
     struct merge_result result;
+    if (options.format == MERGE_EXEC)
+        options.command.file_bytes_max = command_bytes_max(piece);
     enum hf_status status =
         merge_files(piece->files->env, &options, piece->paths, piece->order->source_count,
                     piece->output, &result, error);
     if (status != HF_OK) {
+        if (result.disk_full)
+            atomic_store(&piece->disk_full, true);
         name_keys(piece, error);
         return judge_failure(piece, status, &result);
     }
@@ -500,6 +535,30 @@ static enum hf_status work(struct piece *piece, struct hf_error *error)
     return status;
 }
 
+/* What the catalog lets one expect: sources that are copied, once more while they are sorted, and
+ * the output. */
+static uint64_t expected_bytes(const struct piece *piece)
+{
+    return 3 * piece->bytes + 16 * MIB;
+}
+
+/* There was no room for it. Where the disk was fit for it, being half empty or having more room
+ * than one could expect to be needed, and what it took was at least half of that room: then it is
+ * too large, and its group is blamed, halved, and in the end the one chunk that is too large alone
+ * is left alone. Any other full disk is the fault of this machine. To be asked once its files are
+ * removed. */
+static void judge_room(struct piece *piece, struct hf_error *error)
+{
+    struct scratch_room before = piece->room, after = scratch_room(piece->files->scratch.path);
+    char size[SIZE_TEXT_MAX];
+    bool fit = before.free >= before.total / 2 || before.free >= expected_bytes(piece);
+    if (before.free == 0 || !fit || after.free < before.free / 2)
+        return;
+    piece->product->group_fault = true;
+    error_prefix(error, "it takes more scratch space than the %s that were free",
+                 size_text(before.free, size));
+}
+
 static enum hf_status make(struct forge *forge, const struct forge_order *order,
                            struct forge_product *ret_product, struct hf_error *error)
 {
@@ -517,6 +576,7 @@ static enum hf_status make(struct forge *forge, const struct forge_order *order,
     enum hf_status status = make_folder(&piece, error);
     if (status != HF_OK)
         return status;
+    piece.room = scratch_room(piece.folder);
     env_mutex_init(files->env, &piece.shared.mutex);
     env_cond_init(files->env, &piece.shared.changed);
     status = work(&piece, error);
@@ -524,6 +584,8 @@ static enum hf_status make(struct forge *forge, const struct forge_order *order,
     env_cond_release(&piece.shared.changed);
     env_mutex_release(&piece.shared.mutex);
     scratch_remove(piece.folder);
+    if (status != HF_OK && atomic_load(&piece.disk_full))
+        judge_room(&piece, error);
     arena_release(&piece.arena);
     return status;
 }

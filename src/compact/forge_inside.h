@@ -43,7 +43,9 @@ struct piece {
     const char **paths; /* of the sources */
     struct lent *lent;  /* one for each */
     const char *output, *rejects;
-    uint64_t bytes; /* of all sources */
+    uint64_t bytes;           /* of all sources */
+    struct scratch_room room; /* when it began */
+    atomic_bool disk_full;    /* it failed since there was no room for its files */
     struct {
         struct env_mutex mutex;
         struct env_cond changed;
@@ -63,6 +65,9 @@ enum hf_status forge_cancelled(struct hf_error *error);
 /* What this machine cannot do is nobody else's fault, and never mistaken for a missing or
  * damaged source. */
 enum hf_status forge_local_failure(struct hf_error *error, int errno_value, const char *what);
+
+/* Whether the disk is full now; notes it. To be asked before any file is removed. */
+bool forge_disk_is_full(struct piece *piece);
 
 enum hf_status forge_check_sum(int fd, uint64_t *ret_size, uint32_t *ret_crc,
                                struct hf_error *error);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SCRATCH_NAME   "holdfast-scratch-"
@@ -38,6 +39,15 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 void scratch_remove(const char *path)
 {
     (void)nftw(path, remove_entry, REMOVE_DEPTH, FTW_DEPTH | FTW_PHYS);
+}
+
+struct scratch_room scratch_room(const char *path)
+{
+    struct statvfs info;
+    if (statvfs(path, &info) != 0)
+        return (struct scratch_room){ 0, 0 };
+    return (struct scratch_room){ (uint64_t)info.f_bavail * info.f_frsize,
+                                  (uint64_t)info.f_blocks * info.f_frsize };
 }
 
 /* False when it does not fit. */

@@ -6,6 +6,7 @@
 #include "env/env.h"
 
 #include <limits.h>
+#include <stdint.h>
 
 struct scratch {
     char path[PATH_MAX];
@@ -16,6 +17,13 @@ struct scratch {
 enum hf_status scratch_open(struct scratch *scratch, struct env *env, const char *parent,
                             struct hf_error *error);
 void scratch_close(struct scratch *scratch);
+
+/* What the disk of a folder has room for; zeros when nobody can tell. */
+struct scratch_room {
+    uint64_t free;  /* for us, now */
+    uint64_t total; /* were it empty */
+};
+struct scratch_room scratch_room(const char *path);
 
 /* Removes a folder with all that is in it, as well as that works. */
 void scratch_remove(const char *path);

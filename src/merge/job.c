@@ -95,6 +95,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
                     job_watch(job, which), output ? job->options->coding : MERGE_PLAIN,
                     &job->budget, error);
     if (status == HF_OK) {
+        ret_sink->disk_full = &job->result.disk_full;
         ret_sink->intermediate = output && job->options->intermediate;
         ret_sink->ahead = !ret_sink->intermediate || job->options->synced_later;
     }

@@ -164,7 +164,7 @@ static enum hf_status merge_concat(struct job *job, const struct feed *feeds, si
 /* With less room than this a disk is full. */
 #define DISK_FULL_BYTES (1 * MIB)
 
-/* To be asked before anything that was written there is removed. */
+/* Of what a command wrote nobody else knows; to be asked before it is removed. */
 static bool is_disk_full(const char *path)
 {
     struct statvfs info;

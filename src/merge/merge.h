@@ -136,7 +136,7 @@ struct merge_result {
     size_t inputs_unsorted; /* that had to be sorted first */
     uint32_t crc32c;        /* of an intermediate output that is not a command's */
     bool command_ended;     /* a command was started, and came to an end */
-    bool disk_full;         /* when a command failed there was hardly room for more output */
+    bool disk_full;         /* it failed since there was no room for more output */
     bool rejects_kept;      /* it failed for them, and the reject file has its name */
     bool zone_missing;      /* it failed for a time without a zone */
     size_t reason_count;    /* the first few rejected rows, in words: */

@@ -25,8 +25,10 @@ void runs_release(struct runs *runs)
 enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error)
 {
     enum hf_status status = sink_scratch(ret_sink, job->scratch_folder, &job->budget, error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        ret_sink->disk_full = &job->result.disk_full;
         sink_add(ret_sink, RUN_MARK);
+    }
     return status;
 }
 

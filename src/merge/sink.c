@@ -31,6 +31,8 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
         ssize_t size = write(sink->file.fd, bytes.data + done, bytes.size - done);
         if (size < 0 && errno == EINTR)
             continue;
+        if (size < 0 && sink->disk_full)
+            *sink->disk_full = errno == ENOSPC || errno == EDQUOT;
         if (size < 0)
             return error_from_errno(error, errno, "write");
         done += (size_t)size;

@@ -12,6 +12,7 @@
 
 struct sink {
     struct new_file file; /* without names for a scratch file */
+    bool *disk_full;      /* set when a write finds no room; NULL: nobody wants to know */
     struct budget *budget;
     size_t charged;
     bool too_wide; /* the budget was not enough for a long record */

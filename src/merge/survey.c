@@ -161,3 +161,28 @@ enum hf_status merge_survey(struct env *env, const struct merge_options *options
         *ret_survey = survey;
     return status;
 }
+
+static enum hf_status add_size(void *context, struct view bytes, struct hf_error *error)
+{
+    uint64_t *size = context;
+    (void)error;
+    *size += bytes.size;
+    return HF_OK;
+}
+
+enum hf_status merge_plain_size(struct env *env, const struct merge_options *options,
+                                const char *path, uint64_t *ret_size, struct hf_error *error)
+{
+    struct job job;
+    struct feed feed = { .path = path, .run = -1 };
+    uint64_t size = 0;
+    enum hf_status status = stat_file(path, &feed.size, error);
+    if (status != HF_OK)
+        return status;
+    job_init(&job, env, options);
+    job.bytes_total = feed.size;
+    status = job_read(&job, &feed, add_size, &size, error);
+    if (status == HF_OK)
+        *ret_size = size;
+    return status;
+}

@@ -26,4 +26,9 @@ enum hf_status merge_survey(struct env *env, const struct merge_options *options
                             const char *path, struct survey *ret_survey,
                             struct hf_error *error);
 
+/* How many bytes the file holds, decompressed. Of `options` only memory and progress are looked
+ * at. */
+enum hf_status merge_plain_size(struct env *env, const struct merge_options *options,
+                                const char *path, uint64_t *ret_size, struct hf_error *error);
+
 #endif
