@@ -27,6 +27,7 @@ struct smithy {
     struct compact_settings settings;
     char keys[SOURCES][64];
     struct forge_source sources[SOURCES];
+    size_t memory_bytes;
     uint64_t stop_after; /* calls of go_on; 0: never */
     uint64_t asked, last_done, last_total;
     struct forge_product product;
@@ -57,7 +58,7 @@ static void smithy_open(struct smithy *smithy)
 {
     struct hf_error error;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
-    *smithy = (struct smithy){ .stop_after = 0 };
+    *smithy = (struct smithy){ .memory_bytes = 16 * MIB };
     world_open(&smithy->world);
     peer_open(&smithy->peer, &smithy->world, &options);
     smithy->scratch = test_dir_make();
@@ -114,7 +115,7 @@ static enum hf_status forge(struct smithy *smithy)
                                  .sources = smithy->sources,
                                  .source_count = SOURCES,
                                  .output = VIEW(OUTPUT),
-                                 .memory_bytes = 16 * MIB,
+                                 .memory_bytes = smithy->memory_bytes,
                                  .go_on = go_on,
                                  .argument = smithy };
     smithy->asked = 0;
@@ -283,6 +284,32 @@ static void test_rejects_count_by_chunk(void **state)
     assert_status(HF_OK, forge(&smithy), &smithy.error);
     assert_int_equal(smithy.product.rows_rejected, SOURCES);
     smithy_close(&smithy);
+}
+
+/* A worker with little memory must not reject what another merges. */
+static void test_long_rows_are_rows_in_any_memory(void **state)
+{
+    struct smithy smithy;
+    char *text = malloc(5 * MIB + 1);
+    (void)state;
+    ASSERT(text);
+    memset(text, 'x', 5 * MIB);
+    text[1] = US[0];
+    text[5 * MIB] = '\n';
+    smithy_open(&smithy);
+    smithy.settings.rejects_max = MERGE_REJECTS_ANY;
+    put_source(&smithy, 2, (struct view){ text, 5 * MIB + 1 }, 1);
+    smithy.memory_bytes = MERGE_MEMORY_MIN;
+    assert_status(HF_UNAVAILABLE, forge(&smithy), &smithy.error);
+    assert_non_null(strstr(smithy.error.why, "memory"));
+    assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
+    assert_false(smithy.product.group_fault);
+    smithy.memory_bytes = 16 * MIB;
+    assert_status(HF_OK, forge(&smithy), &smithy.error);
+    assert_int_equal(smithy.product.rows_rejected, 0);
+    assert_int_equal(smithy.product.rows_out, 5);
+    smithy_close(&smithy);
+    free(text);
 }
 
 /* What was let in before times needed a zone is left alone by itself. */
@@ -568,6 +595,8 @@ int main(void)
            test_rejects_name_the_key),
         IT("so many rows that cannot be read may each source have",
            test_rejects_count_by_chunk),
+        IT("a long row is a row, whatever memory a worker has",
+           test_long_rows_are_rows_in_any_memory),
         IT("a source with a time without a zone is blamed", test_no_zone),
         IT("a source that is read where it lies is told by its key",
            test_lent_source_is_named_by_its_key),

@@ -138,6 +138,8 @@ static struct merge_options record_options(const struct piece *piece)
     options.time = named_field(settings->time);
     options.headless = settings->headless;
     options.memory_bytes = piece->order->memory_bytes;
+    options.record_bytes_max = CHUNK_RECORD_MAX;
+    options.record_max_is_fixed = true;
     return options;
 }
 

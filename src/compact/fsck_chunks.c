@@ -64,6 +64,8 @@ static enum hf_status count_rows(struct fsck *fsck, const struct compact_setting
     options.key = settings->key;
     options.time = settings->time;
     options.headless = settings->headless;
+    options.record_bytes_max = CHUNK_RECORD_MAX;
+    options.record_max_is_fixed = true;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     enum hf_status status = merge_survey(fsck->env, &options, path, &survey, error);
     contents->counted = status == HF_OK && survey.rows_counted;

@@ -127,6 +127,8 @@ static struct merge_options survey_options(struct ingest *ingest)
     if (has_fields && settings->time.size)
         options.time = settings->time;
     options.headless = settings->headless;
+    options.record_bytes_max = CHUNK_RECORD_MAX;
+    options.record_max_is_fixed = true;
     options.progress.step = survey_step;
     options.progress.context = ingest;
     return options;

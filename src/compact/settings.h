@@ -16,6 +16,10 @@ enum compact_policy {
     POLICY_COUNT
 };
 
+/* The longest record of a chunk. It is the same for every worker, however little memory it has:
+ * else what one merges another would reject. */
+#define CHUNK_RECORD_MAX MERGE_RECORD_DEFAULT
+
 /* Times are in milliseconds, as they stand in the document. */
 struct compact_settings {
     enum merge_format format; /* of the chunks; with a command only the end of their names */

@@ -30,8 +30,9 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
     if (options->memory_bytes < MERGE_MEMORY_MIN || options->memory_bytes > MERGE_MEMORY_MAX)
         return error_set(error, HF_INVALID, "a merge needs 8 MiB to 16 GiB of memory, not %s",
                          size_text(options->memory_bytes, text));
-    if (record_bytes_max(options) > options->memory_bytes / 4 ||
-        record_bytes_max(options) > MERGE_RECORD_MAX)
+    bool fits =
+        options->record_max_is_fixed || record_bytes_max(options) <= options->memory_bytes / 4;
+    if (!fits || record_bytes_max(options) > MERGE_RECORD_MAX)
         return error_set(error, HF_INVALID,
                          "the longest record may be a quarter of the memory and 1 GiB, not %s",
                          size_text(record_bytes_max(options), text));

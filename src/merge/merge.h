@@ -91,7 +91,9 @@ struct merge_options {
     size_t memory_bytes;     /* all that is held at once, sorting included */
     size_t record_bytes_max; /* a longer one streams to the reject file; 0: 16 MiB, or a quarter
                               * of memory_bytes where that is less */
-    uint64_t rejects_max;    /* more fail the merge; up to MERGE_REJECTS_ANY */
+    bool record_max_is_fixed; /* it may be more than a quarter of memory_bytes: the merge fails
+                               * (UNAVAILABLE) for a record that there is no room for */
+    uint64_t rejects_max;     /* more fail the merge; up to MERGE_REJECTS_ANY */
     size_t threads;
     const char *reject_path; /* NULL: the output's name with ".rejects" behind it */
     const char
