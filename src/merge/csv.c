@@ -22,9 +22,6 @@ struct value {
 
 struct scan {
     const char *end;
-    bool at_end;        /* nothing follows */
-    const char *limit;  /* closing quotes stand before it */
-    bool limit_is_firm; /* false: it is only where the bytes end so far, and more follow */
     char separator;
     uint64_t separators; /* for swar_find */
     size_t key_number;
@@ -38,103 +35,172 @@ struct record {
     struct value time;
 };
 
-static struct scan scan_to(const struct cutter *cutter, const char *end, bool at_end)
+static struct scan scan_to(const struct cutter *cutter, const char *end)
 {
     return (struct scan){ .end = end,
-                          .at_end = at_end,
-                          .limit = end,
-                          .limit_is_firm = at_end,
                           .separator = cutter->separator,
                           .separators = EACH_BYTE(cutter->separator),
                           .key_number = cutter->key.asked ? cutter->key.number : 0,
                           .time_number = cutter->time.asked ? cutter->time.number : 0 };
 }
 
-/* ---- Fields -------------------------------------------------------------------------- */
+/* ---- Sound records ------------------------------------------------------------------- */
 
-/* These return where the field ends: at a separator, at LF, or at the end of the bytes. */
+/* Nearly all records are sound: a quote either opens a field at its start, or closes it at its
+ * end. These return where the field or record ends (at a separator, at LF, or at the end of
+ * the bytes), or NULL when there is anything else to see. They are quick; what they take, the
+ * others would read in the same way. */
 
-static inline const char *pass_plain(const struct scan *scan, const char *at,
-                                     struct record *record, struct view *ret_text)
+static inline const char *sound_plain(const struct scan *scan, const char *at,
+                                      struct view *ret_text)
 {
     const char *start = at;
-    while ((at = swar_find_of_three(at, scan->end, scan->separators, EACH_BYTE('\n'),
-                                    EACH_BYTE(QUOTE))) < scan->end &&
-           *at == QUOTE) {
-        record->bad_quotes = true;
-        at++;
-    }
-    size_t size = (size_t)(at - start);
-    if (size > 0 && at < scan->end && *at == '\n' && at[-1] == '\r')
-        size--;
-    *ret_text = (struct view){ start, size };
+    at = swar_find_of_three(at, scan->end, scan->separators, EACH_BYTE('\n'), EACH_BYTE(QUOTE));
+    *ret_text = (struct view){ start, (size_t)(at - start) };
+    if (at == scan->end)
+        return at;
+    if (*at == QUOTE)
+        return NULL;
+    /* There is a byte before it: no record begins with its end. */
+    ret_text->size -= *at == '\n' && at[-1] == '\r';
     return at;
 }
+
+/* Behind an opening quote. */
+static inline const char *sound_quoted(const struct scan *scan, const char *at,
+                                       struct value *ret_value)
+{
+    const char *start = at;
+    bool doubled = false;
+    while ((at = swar_find(at, scan->end, EACH_BYTE(QUOTE))) < scan->end &&
+           scan->end - at > 1 && at[1] == QUOTE) {
+        doubled = true;
+        at += 2;
+    }
+    *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
+    if (at++ == scan->end)
+        return NULL;
+    if (at == scan->end || *at == scan->separator || *at == '\n')
+        return at;
+    return *at == '\r' && scan->end - at > 1 && at[1] == '\n' ? at + 1 : NULL;
+}
+
+static inline const char *sound_field(const struct scan *scan, const char *at,
+                                      struct value *ret_value)
+{
+    if (at < scan->end && *at == QUOTE)
+        return sound_quoted(scan, at + 1, ret_value);
+    ret_value->doubled = false;
+    return sound_plain(scan, at, &ret_value->text);
+}
+
+static inline const char *sound_record(const struct scan *scan, const char *at,
+                                       struct record *ret_record)
+{
+    struct value unwanted;
+    *ret_record = (struct record){ 0 };
+    for (;; at++) {
+        struct value *to = &unwanted;
+        size_t number = ++ret_record->fields;
+        if (number == scan->time_number)
+            to = &ret_record->time;
+        if (number == scan->key_number)
+            to = &ret_record->key;
+        at = sound_field(scan, at, to);
+        if (!at)
+            return NULL;
+        if (at == scan->end || *at == '\n')
+            break;
+    }
+    if (scan->key_number == scan->time_number)
+        ret_record->time = ret_record->key;
+    return at;
+}
+
+/* ---- All others ---------------------------------------------------------------------- */
+
+/* How far to look for closing quotes: to the end of the bytes, or less. */
+struct reach {
+    const char *limit;
+    bool firm; /* false: it is only where the bytes end so far, and more follow */
+    bool at_end;
+};
 
 /* What a quote turns out to be. */
 enum closing { CLOSED, STRAY, UNDECIDED };
 
 /* Behind a quote that is not one of two: whether it closes its field, and where that ends. */
-static inline enum closing judge_close(const struct scan *scan, const char *at,
-                                       const char **ret_end)
+static enum closing judge_close(const struct scan *scan, struct reach reach, const char *at,
+                                const char **ret_end)
 {
     *ret_end = at;
     if (at == scan->end)
-        return scan->at_end ? CLOSED : UNDECIDED;
+        return reach.at_end ? CLOSED : UNDECIDED;
     if (*at == scan->separator || *at == '\n')
         return CLOSED;
     if (*at != '\r')
         return STRAY;
     *ret_end = at + 1;
     if (scan->end - at == 1)
-        return scan->at_end ? STRAY : UNDECIDED;
+        return reach.at_end ? STRAY : UNDECIDED;
     return at[1] == '\n' ? CLOSED : STRAY;
 }
 
 /* At a quote that may open a field. */
-static inline const char *pass_quoted(const struct scan *scan, const char *at,
-                                      struct record *record, struct value *ret_value)
+static enum closing pass_quoted(const struct scan *scan, struct reach reach, const char *open,
+                                struct value *ret_value, const char **ret_end)
 {
-    const char *open = at, *start = at + 1, *field_end = at;
+    const char *at = open + 1;
     bool doubled = false;
-    at = start;
-    while ((at = swar_find(at, scan->limit, EACH_BYTE(QUOTE))) < scan->limit &&
+    while ((at = swar_find(at, reach.limit, EACH_BYTE(QUOTE))) < reach.limit &&
            scan->end - at > 1 && at[1] == QUOTE) {
         doubled = true;
         at += 2;
     }
-    enum closing closing = scan->limit_is_firm ? STRAY : UNDECIDED;
-    if (at < scan->limit)
-        closing = judge_close(scan, at + 1, &field_end);
-    *ret_value = (struct value){ { start, 0 }, false };
-    if (closing == UNDECIDED)
-        return scan->end;
-    if (closing == CLOSED) {
-        *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
-        return field_end;
-    }
-    return pass_plain(scan, open, record, &ret_value->text);
+    if (at >= reach.limit)
+        return reach.firm ? STRAY : UNDECIDED;
+    *ret_value = (struct value){ { open + 1, (size_t)(at - open - 1) }, doubled };
+    return judge_close(scan, reach, at + 1, ret_end);
 }
 
-static inline const char *pass_field(const struct scan *scan, const char *at,
-                                     struct record *record, struct value *ret_value)
+/* Unquoted text with stray quotes, or without. */
+static const char *pass_plain(const struct scan *scan, const char *at, struct record *record,
+                              struct view *ret_text)
 {
-    record->fields++;
-    if (at < scan->end && *at == QUOTE)
-        return pass_quoted(scan, at, record, ret_value);
+    const char *start = at, *end;
+    while ((end = sound_plain(scan, at, ret_text)) == NULL) {
+        record->bad_quotes = true;
+        at = ret_text->data + ret_text->size + 1;
+    }
+    *ret_text = (struct view){ start, (size_t)(ret_text->data + ret_text->size - start) };
+    return end;
+}
+
+/* Returns where the field ends: at a separator, at LF, or at the end of the bytes; there too when
+ * only more bytes can tell. */
+static const char *pass_field(const struct scan *scan, struct reach reach, const char *at,
+                              struct record *record, struct value *ret_value)
+{
+    const char *end;
+    *ret_value = (struct value){ { at, 0 }, false };
+    if (at < scan->end && *at == QUOTE) {
+        enum closing closing = pass_quoted(scan, reach, at, ret_value, &end);
+        if (closing != STRAY)
+            return closing == CLOSED ? end : scan->end;
+    }
     ret_value->doubled = false;
     return pass_plain(scan, at, record, &ret_value->text);
 }
 
-/* Returns where the record ends: at LF, or at the end of the bytes; there too when only more bytes
- * can tell. */
-static inline const char *pass_record(const struct scan *scan, const char *at,
-                                      struct record *ret_record)
+static __attribute__((noinline)) const char *pass_record(const struct scan *scan,
+                                                         struct reach reach, const char *at,
+                                                         struct record *ret_record)
 {
     *ret_record = (struct record){ 0 };
     for (;; at++) {
         struct value value;
-        at = pass_field(scan, at, ret_record, &value);
+        ret_record->fields++;
+        at = pass_field(scan, reach, at, ret_record, &value);
         if (ret_record->fields == scan->key_number)
             ret_record->key = value;
         if (ret_record->fields == scan->time_number)
@@ -176,7 +242,7 @@ static inline bool add_row(struct cutter *cutter, struct view text, const struct
 {
     size_t count = cutter->batch->row_count;
     struct instant time = { 0 };
-    enum row_fault fault = ROW_NONE;
+    enum row_fault fault;
     if (record->bad_quotes)
         cut_fault(cutter, text, ROW_QUOTES);
     else if (cutter->columns && record->fields != cutter->columns)
@@ -185,8 +251,7 @@ static inline bool add_row(struct cutter *cutter, struct view text, const struct
         cut_fault(cutter, text, ROW_NO_KEY);
     else if (cutter->time.asked && record->fields < cutter->time.number)
         cut_fault(cutter, text, ROW_NO_TIME);
-    else if (cutter->time.asked &&
-             (fault = cut_time(cutter, record->time.text, &time)) != ROW_NONE)
+    else if (cutter->time.asked && !cut_time(cutter, record->time.text, &time, &fault))
         cut_fault(cutter, text, fault);
     else
         add_good(cutter, text, record, &time);
@@ -210,12 +275,27 @@ static inline struct view record_text(const char *start, const char *stop, const
     return (struct view){ start, size };
 }
 
+/* A record that is not sound, or longer than one may be: only quotes that are closed among its
+ * first record_bytes_max bytes count. */
+static __attribute__((noinline)) const char *read_odd(const struct cutter *cutter,
+                                                      const char *here, const char *end,
+                                                      bool at_end, struct record *ret_record)
+{
+    struct scan scan = scan_to(cutter, end);
+    struct reach reach = { end, at_end, at_end };
+    if ((size_t)(end - here) >= cutter->record_bytes_max) {
+        reach.limit = here + cutter->record_bytes_max;
+        reach.firm = true;
+    }
+    return pass_record(&scan, reach, here, ret_record);
+}
+
 static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end)
 {
     const char *start = cutter->batch->block + at;
     const char *end = start + size;
     const char *here = start;
-    struct scan scan = scan_to(cutter, end, at_end);
+    struct scan scan = scan_to(cutter, end);
     while (here < end && !batch_full(cutter->batch)) {
         struct record record;
         size_t empty = empty_line(here, end);
@@ -223,10 +303,9 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
             here += empty;
             continue;
         }
-        bool beyond = (size_t)(end - here) >= cutter->record_bytes_max;
-        scan.limit = beyond ? here + cutter->record_bytes_max : end;
-        scan.limit_is_firm = beyond || at_end;
-        const char *stop = pass_record(&scan, here, &record);
+        const char *stop = sound_record(&scan, here, &record);
+        if (!stop || (size_t)(stop - here) > cutter->record_bytes_max)
+            stop = read_odd(cutter, here, end, at_end, &record);
         if (stop == end && !at_end)
             break;
         if (!add_row(cutter, record_text(here, stop, end), &record))
@@ -245,11 +324,13 @@ static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
 {
     const char *end = bytes.data + bytes.size;
     const char *here = bytes.data + format_mark_size(bytes);
-    struct scan scan = scan_to(cutter, end, at_end);
+    struct scan scan = scan_to(cutter, end);
     struct record record;
     for (size_t empty; here < end && (empty = empty_line(here, end)) > 0;)
         here += empty;
-    const char *stop = here < end ? pass_record(&scan, here, &record) : end;
+    const char *stop = end;
+    if (here < end)
+        stop = pass_record(&scan, (struct reach){ end, at_end, at_end }, here, &record);
     if (stop == end && !at_end)
         return 0;
     *ret_record = (struct view){ NULL, 0 };
@@ -311,11 +392,13 @@ static void match_name(struct field *field, const struct value *value, size_t nu
 static bool read_names(struct cutter *cutter, struct view bytes, struct field *key,
                        struct field *time, struct names *names)
 {
-    struct scan scan = scan_to(cutter, bytes.data + bytes.size, /* at end */ true);
+    struct scan scan = scan_to(cutter, bytes.data + bytes.size);
+    struct reach reach = { scan.end, true, true };
     struct record record = { 0 };
     for (const char *at = bytes.data;; at++) {
         struct value value;
-        at = pass_field(&scan, at, &record, &value);
+        record.fields++;
+        at = pass_field(&scan, reach, at, &record, &value);
         show_name(names, value.text);
         match_name(key, &value, record.fields, &names->key_matches);
         match_name(time, &value, record.fields, &names->time_matches);

@@ -99,14 +99,18 @@ static inline bool cut_order(struct cutter *cutter, struct view key, order_code 
     return column > last_column;
 }
 
-/* A text that is no instant: a time of the cutter's zone, one without a zone, or no time. */
+/* What is wrong with the text of a time; ROW_NONE: nothing. One that names its zone is an instant
+ * at once, which is nearly all there are. */
 enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
                               struct instant *ret_time);
 
-static inline enum row_fault cut_time(const struct cutter *cutter, struct view text,
-                                      struct instant *ret_time)
+static inline bool cut_time(const struct cutter *cutter, struct view text,
+                            struct instant *ret_time, enum row_fault *ret_fault)
 {
-    return instant_parse(text, ret_time) ? ROW_NONE : cut_local_time(cutter, text, ret_time);
+    if (__builtin_expect(instant_parse(text, ret_time), true))
+        return true;
+    *ret_fault = cut_local_time(cutter, text, ret_time);
+    return *ret_fault == ROW_NONE;
 }
 
 /* Adds a row that cannot be merged. There must be room for a row. */

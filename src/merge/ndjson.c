@@ -63,7 +63,8 @@ static enum row_fault read_time(struct cutter *cutter, const struct members *mem
     if (members->time.kind == SCAN_OTHER ||
         value_of(cutter, &members->time, &value) != ROW_NONE)
         return ROW_BAD_TIME;
-    return cut_time(cutter, value, ret_time);
+    enum row_fault fault;
+    return cut_time(cutter, value, ret_time, &fault) ? ROW_NONE : fault;
 }
 
 static enum row_fault read_key(struct cutter *cutter, const struct members *members,

@@ -35,7 +35,7 @@ static inline void end_record(struct cutter *cutter, struct place *place, size_t
 {
     struct view record = { cutter->batch->block + place->start, at - place->start };
     struct instant time;
-    enum row_fault fault = ROW_NONE;
+    enum row_fault fault;
     if (record.size == 0)
         return;
     end_field(cutter, place, at);
@@ -43,7 +43,7 @@ static inline void end_record(struct cutter *cutter, struct place *place, size_t
         cut_fault(cutter, record, ROW_NO_KEY);
     else if (cutter->time.asked && !place->time.data)
         cut_fault(cutter, record, ROW_NO_TIME);
-    else if (cutter->time.asked && (fault = cut_time(cutter, place->time, &time)) != ROW_NONE)
+    else if (cutter->time.asked && !cut_time(cutter, place->time, &time, &fault))
         cut_fault(cutter, record, fault);
     else
         cut_row(cutter, record, place->key, /* apart */ false, &time);
