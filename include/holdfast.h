@@ -204,9 +204,11 @@ struct hf_lock_options {
     int64_t poll_ms;       /* while waiting look this often; 0: by the kind of store */
     int64_t once_per_ms;   /* ALREADY if it was done within this time; 0: never mind */
     int64_t once_slack_ms; /* so much earlier will do; 0: a tenth of once_per_ms */
-    const char *output;    /* an object that the holder is going to write, or NULL */
-    uint32_t level;        /* of that output */
-    const char *note;      /* JSON to stand beside the lease, or NULL */
+    /* Of a lock of chunks: an object that the holder is going to write, and compaction settles
+     * what becomes of it; NULL: none. INVALID for other locks. */
+    const char *output;
+    uint32_t level;   /* of that output */
+    const char *note; /* JSON to stand beside the lease, or NULL */
 
     /* May be NULL. Called from a thread of the client, without any lock of the library held;
      * must not block, and may call what is marked "local" below, nothing else. */

@@ -697,6 +697,31 @@ static void pollers_find_their_turn_in_the_text(void **state)
     assert_true(count == 2 && view_equal(ids[1], VIEW("b-1")));
 }
 
+static void a_table_that_an_earlier_version_filled_has_room(void **state)
+{
+    (void)state;
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
+    struct lease_table *table;
+    struct table_op op;
+    struct hf_error error;
+    struct wish wish = { .id = "b-1", .scopes = "named:x" };
+    buffer_print(&text, "{\"format\":\"" TABLE_FORMAT "\",\"next_token\":9999,\"leases\":{");
+    for (int i = 0; i < TABLE_LEASES_MAX; i++)
+        buffer_print(&text,
+                     "%s\n\"a-%d\":{\"lease_id\":\"a-%d\",\"scopes\":[\"named:x\"],"
+                     "\"token\":%d,\"status\":\"failed\",\"output\":\"out\"}",
+                     i > 0 ? "," : "", i, i, i + 1);
+    buffer_print(&text, "}}");
+    assert_status(HF_OK, table_decode(buffer_view(&text), kit_at(1).now, NULL, &table, &error),
+                  &error);
+    assert_int_equal(table->lease_count, TABLE_LEASES_MAX);
+    assert_status(HF_OK, kit_acquire(table, &op, kit_at(1), wish), &op.error);
+    assert_int_equal(op.outcome, TABLE_GRANTED);
+    assert_true(table->lease_count <= TABLE_FINISHED_MAX + 1);
+    buffer_release(&text);
+    table_free(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -723,6 +748,8 @@ int main(void)
            as_many_leases_as_there_can_be_are_read),
         IT("sightings are carried over for what did not change", sightings_are_carried_over),
         IT("pollers find their turn in the text", pollers_find_their_turn_in_the_text),
+        IT("a table that an earlier version filled with outputs has room again",
+           a_table_that_an_earlier_version_filled_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

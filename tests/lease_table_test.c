@@ -636,7 +636,7 @@ static void outputs_are_kept_until_forgotten(void **state)
     char id[16];
     for (int i = 0; i < 100; i++) {
         snprintf(id, sizeof id, "a-%d", i);
-        struct wish wish = { .id = id, .scopes = "named:x", .output = i % 2 ? "out" : NULL };
+        struct wish wish = { .id = id, .scopes = "chunk:x", .output = i % 2 ? "out" : NULL };
         assert_int_equal(kit_acquire(table, &op, kit_at(i), wish), HF_OK);
         if (i == 1)
             assert_int_not_equal(kit_do(table, &op, kit_at(i), TABLE_FORGET, id, 0), HF_OK);
@@ -654,6 +654,22 @@ static void outputs_are_kept_until_forgotten(void **state)
         assert_int_equal(kit_do(table, &op, kit_at(201), TABLE_FORGET, id, 0), HF_OK);
     }
     assert_true(table->lease_count <= TABLE_FINISHED_MAX);
+    table_free(table);
+}
+
+/* Of other locks nobody settles them. */
+static void outputs_of_other_locks_do_not_fill_a_table(void **state)
+{
+    (void)state;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    char id[16];
+    for (int i = 0; i < 3 * TABLE_LEASES_MAX; i++) {
+        snprintf(id, sizeof id, "a-%d", i);
+        uint64_t token = grant_with_output(table, i, id, "named:x");
+        assert_int_equal(kit_do(table, &op, kit_at(i), TABLE_RELEASE, id, token), HF_OK);
+        assert_true(table->lease_count <= TABLE_FINISHED_MAX);
+    }
     table_free(table);
 }
 
@@ -763,6 +779,8 @@ int main(void)
         IT("finished leases are bounded", finished_leases_are_bounded),
         IT("outputs are kept until forgotten, and forgetting repeats itself",
            outputs_are_kept_until_forgotten),
+        IT("outputs of locks that are no chunks do not fill a table",
+           outputs_of_other_locks_do_not_fill_a_table),
         IT("the output of an expired lease is kept too", expired_outputs_are_kept_too),
         IT("tokens rise for ever, across documents", tokens_rise_for_ever),
         IT("the last token is not passed", the_last_token_is_not_passed),

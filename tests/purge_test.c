@@ -11,18 +11,23 @@
 
 /* ---- What is a stub ------------------------------------------------------------------ */
 
-/* Whether the table, as it stands in the store, is one. */
-static bool is_stub(struct world *world, bool state_empty)
+/* Whether a table, as it stands in the store, is one. */
+static bool is_stub_at(struct world *world, const char *key, bool state_empty)
 {
     struct lease_table *table;
     struct hf_error error;
-    char *text = world_text(world, TABLE);
+    char *text = world_text(world, key);
     assert_non_null(text);
     MUST(table_decode(view_of(text), now(), NULL, &table, &error));
     bool is = table_is_stub(table, state_empty);
     table_free(table);
     free(text);
     return is;
+}
+
+static bool is_stub(struct world *world, bool state_empty)
+{
+    return is_stub_at(world, TABLE, state_empty);
 }
 
 static void a_table_of_what_was_released_is_a_stub(void **state)
@@ -53,11 +58,32 @@ static void what_names_an_output_is_none(void **state)
     struct pair *pair = *state;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     options.output = "data/out";
-    struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
+    struct hf_lock *lock = lock_with(&pair->one, "chunk:data/in", &options);
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
     IS(HF_OK, hf_lock_fail(lock, NULL, NULL));
-    ASSERT(!is_stub(&pair->world, true));
+    ASSERT(!is_stub_at(&pair->world, "metadata/compaction-leases.json", true));
     hf_lock_free(lock);
+}
+
+/* Nobody settles what becomes of other outputs, so they would stay for ever. */
+static void only_chunks_have_an_output(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    static const char *const bad[] = { "deploy",  "path:/a",    "tree:/a",   "inode:7",
+                                       "pin:a/b", "range:7:0-", "shard:x/a3" };
+    const char *both[] = { "pin:data/a", "chunk:data/b" };
+    struct hf_lock *lock = NULL;
+    struct hf_error error;
+    options.output = "data/out";
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        IS(HF_INVALID, hf_lock_new(pair->one.client, bad[i], &options, &lock, &error));
+        ASSERT(strstr(error.why, "output") && !lock);
+    }
+    MUST(hf_lock_new_many(pair->one.client, both, 2, &options, &lock, &error));
+    hf_lock_free(lock);
+    options.output = "";
+    hf_lock_free(lock_with(&pair->one, "deploy", &options));
 }
 
 static void where_somebody_waits_is_none(void **state)
@@ -229,6 +255,7 @@ int main(int argc, char **argv)
              a_table_of_what_was_released_is_a_stub),
         PAIR("one that answers once_per is none", what_answers_once_per_is_none),
         PAIR("one that names an output is none", what_names_an_output_is_none),
+        PAIR("only a lock of chunks can name an output", only_chunks_have_an_output),
         PAIR("one where somebody waits is none", where_somebody_waits_is_none),
         PAIR("one with something that we do not know is none",
              what_others_have_written_is_none),

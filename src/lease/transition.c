@@ -54,12 +54,19 @@ static bool is_last_completion(const struct lease_table *table, size_t index)
     return lease->status == LEASE_COMPLETED && !of_chunks && !is_superseded(table, index);
 }
 
-/* Whether it is over and nothing depends on it: one that names an output stays until somebody has
- * settled what became of that; who completes it has. */
+/* Whether compaction has yet to find out what became of its output; who completes it has. Outputs
+ * of other locks are refused today, but may stand in a table: nobody will ever settle those. */
+static bool awaits_settling(const struct lease *lease)
+{
+    enum scope_kind kind = lease->scope_count > 0 ? lease->scopes[0].kind : SCOPE_CHUNK;
+    return lease->output.size > 0 && lease->status != LEASE_COMPLETED &&
+           (kind == SCOPE_CHUNK || kind == SCOPE_PIN);
+}
+
+/* Whether it is over and nothing depends on it. */
 static bool is_finished(const struct lease *lease)
 {
-    bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
-    return lease->status != LEASE_ACTIVE && settled;
+    return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
 /* Whether it must be remembered, so that the same is not done again before its period is over. */
@@ -77,7 +84,7 @@ static bool is_forgotten(const struct lease_table *table, size_t index)
            !RULE(COMPLETION_IS_REMEMBERED);
 }
 
-/* Keeps what is promised, and of the rest the newest, for people to look at. */
+/* Keeps what is promised or yet to be settled, and of the rest the newest, for people to look at. */
 static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
@@ -95,6 +102,26 @@ static void trim_finished(struct lease_table *table, const struct evidence *evid
         if (!keep || is_forgotten(table, i))
             table_remove_lease(table, i);
     }
+}
+
+/* Makes room in a table that an earlier version has filled with leases whose outputs nobody ever
+ * settles. */
+static void trim_crowded(struct lease_table *table, struct table_op *op,
+                         const struct evidence *evidence)
+{
+    size_t before = table->lease_count, left = 0;
+    if (before <= TABLE_FINISHED_MAX + TABLE_COMPLETED_MAX)
+        return;
+    for (size_t i = 0; i < before; i++) {
+        const struct lease *lease = table->leases[i];
+        bool ended = lease->status != LEASE_ACTIVE && lease->status != LEASE_COMPLETED;
+        left += ended && lease->output.size > 0 && !awaits_settling(lease);
+    }
+    if (left <= TABLE_FINISHED_MAX)
+        return;
+    table->ended = true;
+    trim_finished(table, evidence);
+    op->changed = op->changed || table->lease_count < before;
 }
 
 static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
@@ -395,6 +422,8 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
         status = clear_over(table, evidence, op);
     if (status == HF_OK)
         status = note_ends(table, evidence, op);
+    if (status == HF_OK)
+        trim_crowded(table, op, evidence);
     struct lease *former =
         RULE(REENTRANCE_BY_SESSION) ? NULL : find_of_holder(table, op->wanted);
     if (status == HF_OK && former)

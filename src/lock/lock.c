@@ -120,6 +120,19 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
     return status;
 }
 
+/* A lease that names an output stays in its table until somebody has settled what became of that,
+ * which only compaction does, for chunks. */
+static enum hf_status check_output(const char *output, const struct scope *scopes, size_t count,
+                                   struct hf_error *error)
+{
+    bool of_chunks = false;
+    for (size_t i = 0; i < count; i++)
+        of_chunks = of_chunks || scopes[i].kind == SCOPE_CHUNK;
+    if (of_chunks || !output || output[0] == '\0')
+        return HF_OK;
+    return error_set(error, HF_INVALID, "only a lock of chunks (chunk:KEY) can name an output");
+}
+
 enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
                                 size_t count, const struct hf_lock_options *options,
                                 struct hf_lock **ret_lock, struct hf_error *error)
@@ -139,7 +152,10 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
     if (status != HF_OK)
         return status;
     bool *blocked = calloc(2 * count, sizeof *blocked);
-    status = blocked ? place_take(client, view_of(key), &place, error) : error_no_memory(error);
+    status =
+        blocked ? check_output(options->output, parsed, count, error) : error_no_memory(error);
+    if (status == HF_OK)
+        status = place_take(client, view_of(key), &place, error);
     if (status == HF_OK &&
         (status = lock_new_at(client, place, options, &lock, error)) != HF_OK)
         place_drop(place);
