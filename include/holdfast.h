@@ -336,12 +336,19 @@ HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *c
 
 /* ---- Fenced objects ------------------------------------------------------------------ */
 
-/* Objects that remember the highest token that wrote them.
+/* Objects that remember the highest token that wrote them, and what their first writer held. To
+ * write one, hold an exclusive lock that covers that: the same scopes, a tree above a path or tree,
+ * a range around a range, the inode of a range. Any two such locks exclude each other, so their
+ * tokens are in the order in which they were held.
  *   OK        written
- *   FENCED    somebody with a later token has written
+ *   FENCED    not written: somebody with a later token has written
  *   EXPIRED   the lease is over (LOST: taken away)
- *   MISMATCH  the object is written under another lock, or is not a fenced one
- *   UNSURE    no answer; write it again with the same lock to be sure
+ *   MISMATCH  the object belongs to another lock, or is not a fenced one; or the lock is not held
+ *             alone (shared, slots, pins)
+ *   UNSURE    it may have been written, or may yet be: no answer, or a later holder has written
+ *             since; write it again with the same lock to be sure
+ *   INVALID   the key cannot be used, or the scopes of the first writer have more than 4 KiB
+ *   UNSUPPORTED  a later version of Holdfast wrote it
  * Writes of one client count in the order of the calls; those of others with the same lease,
  * which was passed on as text, in any order. A file must not change meanwhile. */
 HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,

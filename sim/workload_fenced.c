@@ -1,4 +1,8 @@
-/* workload_fenced.c: nodes write one fenced object under a lock that they keep losing.
+/* workload_fenced.c: nodes write one fenced object under locks that they keep losing.
+ *
+ * The lock is a name; or the locks are some of the paths of a namespace, or ranges of an inode, of
+ * which some cover others, some keep each other out, and some have nothing to do with each other.
+ * The first who writes decides which of them the object belongs to.
  *
  * Leases are brief, and holders pause for longer than they last. Some holders are reckless: their
  * clock tells them that they hold for ever, so only the fence can stop them. Some leases are
@@ -9,8 +13,11 @@
  *
  * The judge's rules: the token of the fence never falls, and of one session neither do its
  * numbers; the body that the fence names is there for as long as it is named; what a node was
- * told about its write is true, and stays true; what a reader is given was there at some moment
- * of its call; once nothing goes wrong any more, no body is left that no fence names. */
+ * told about its write is true, and stays true: what was there for a moment is never told as not
+ * done, nor as FENCED; what a reader is given was there at some moment of its call; every write is
+ * of a lock that is held alone and covers what the first writer held, which the fence says for
+ * ever, and whoever holds another is told MISMATCH and nothing else; once nothing goes wrong any
+ * more, no body is left that no fence names. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -21,7 +28,6 @@
 #include <stdlib.h>
 
 #define KEY             "shared/object"
-#define TABLE           "default/meta/object.json"
 #define NUMBER_DIGITS   20
 #define SMALL_MAX       200
 #define LARGE_SIZE      5000
@@ -30,22 +36,70 @@
 #define VERSIONS_EVERY  4 /* versions that a write may lead to */
 #define CALM_TRIES_MAX  8
 #define BODIES          KEY ".hf/"
+#define SCOPES_MAX      64 /* of a fence, as text */
 
 /* After the calm: nodes are cut off no more, and what was under way has arrived. */
 #define SETTLE SPAN_S(90)
 
-enum told { TOLD_NOTHING, TOLD_DONE, TOLD_NOT_DONE, TOLD_FENCED, TOLD_UNSURE };
+/* What a node may hold. What it covers is a set of points, written down here by hand: of ranges the
+ * bytes 0-5, 5-10, 10-15, 15-20, those behind, and the inode as such; of paths /, /a, /a/b, /a/c,
+ * /c, and what else there is under /a/b, under /a, under /c, and under /. */
+struct wish {
+    const char *scopes[2];
+    size_t scope_count;
+    unsigned points;
+    bool shared;
+};
+
+struct family {
+    const char *table;
+    size_t wish_count; /* the first covers all the others */
+    struct wish wishes[8];
+};
+
+static const struct family families[] = {
+    { "default/meta/object.json", 1, { { { "object" }, 1, 1, false } } },
+    { "default/paths.json",
+      8,
+      { { { "tree:/" }, 1, 0x1ff, false },
+        { { "path:/a/b" }, 1, 0x004, false },
+        { { "tree:/a/b" }, 1, 0x024, false },
+        { { "tree:/a" }, 1, 0x06e, false },
+        { { "path:/a/c" }, 1, 0x008, false },
+        { { "tree:/c" }, 1, 0x090, false },
+        { { "path:/a/b", "path:/a/c" }, 2, 0x00c, false },
+        { { "path:/a/b" }, 1, 0x004, true } } },
+    { "default/inode/7.json",
+      8,
+      { { { "inode:7" }, 1, 0x3f, false },
+        { { "range:7:0-10" }, 1, 0x03, false },
+        { { "range:7:5-15" }, 1, 0x06, false },
+        { { "range:7:0-20" }, 1, 0x0f, false },
+        { { "range:7:20-" }, 1, 0x10, false },
+        { { "range:7:10-15" }, 1, 0x04, false },
+        { { "range:7:0-5", "range:7:15-20" }, 2, 0x09, false },
+        { { "range:7:0-10" }, 1, 0x03, true } } },
+};
+
+enum told {
+    TOLD_NOTHING,
+    TOLD_DONE,
+    TOLD_NOT_DONE,
+    TOLD_FENCED,
+    TOLD_MISMATCH,
+    TOLD_UNSURE,
+};
 
 /* One call of a node that writes. */
 struct record {
     unsigned node;
+    const struct wish *wish;
     uint64_t token;
     bool is_delete;
     bool calling; /* the call is under way, or its node died in it */
     enum told told;
     uint64_t landed;        /* its last version, or 0 */
-    bool overtaken;         /* by a write of a later token ... */
-    bool overtaken_by_same; /* ... or by one of another session with the same */
+    bool overtaken_by_same; /* by a write of another session with the same token */
 };
 
 /* What the object was, in order; version 0 is: not there. */
@@ -53,7 +107,8 @@ struct version {
     uint64_t token;
     uint64_t seq;
     char session[NONCE_SIZE + 1];
-    uint64_t number; /* of the write; 0: there is no body */
+    uint64_t number;             /* of the write; 0: there is no body */
+    char scopes[SCOPES_MAX + 1]; /* as they stand */
     char body[KEY_BYTES_MAX + 1];
 };
 
@@ -65,6 +120,8 @@ struct body {
 
 struct fenced {
     struct run *run;
+    const struct family *family;
+    const struct wish *owner; /* whose the object is; NULL: nobody's yet */
     struct bucket_watch watch;
     struct record *records; /* numbered from 1 */
     uint64_t started, room;
@@ -75,8 +132,36 @@ struct fenced {
     size_t body_count;
     uint64_t left[NODES_MAX + 1];
     bool done_in_calm[NODES_MAX + 1];
-    char lease[HF_LEASE_TEXT_MAX]; /* that somebody has passed on */
+    char lease[HF_LEASE_TEXT_MAX]; /* that somebody has passed on ... */
+    const struct wish *lent;       /* ... and what it is of */
 };
+
+/* ---- Whose the object is ------------------------------------------------------------- */
+
+/* The scopes of a fence that this was the first to write. */
+static void scopes_as_text(const struct wish *wish, char text[SCOPES_MAX + 1])
+{
+    const char *kind = strchr(wish->scopes[0], ':') ? "" : "named:";
+    if (wish->scope_count > 1)
+        snprintf(text, SCOPES_MAX + 1, "[\"%s\", \"%s\"]", wish->scopes[0], wish->scopes[1]);
+    else
+        snprintf(text, SCOPES_MAX + 1, "[\"%s%s\"]", kind, wish->scopes[0]);
+}
+
+/* Whether one who holds this may write what belongs to the owner. */
+static bool may_write(const struct wish *wish, const struct wish *owner)
+{
+    return !wish->shared && (!owner || (owner->points & ~wish->points) == 0);
+}
+
+/* Of whom a token is: all grants of one table have their own. */
+static const struct wish *wish_of_token(const struct fenced *fenced, uint64_t token)
+{
+    for (uint64_t i = fenced->started; i > 0; i--)
+        if (fenced->records[i].token == token)
+            return fenced->records[i].wish;
+    return NULL;
+}
 
 /* ---- What the store applied ---------------------------------------------------------- */
 
@@ -99,6 +184,8 @@ static bool read_fence(struct view bytes, struct version *version, bool *ret_inl
             json_take_bool(&reader, ret_inline);
         } else if (view_equal(name, VIEW("session")) && json_take_plain(&reader, &text)) {
             memcpy(version->session, text.data, view_first(text, NONCE_SIZE).size);
+        } else if (view_equal(name, VIEW("scopes")) && json_skip(&reader, &raw)) {
+            memcpy(version->scopes, raw.data, view_first(raw, SCOPES_MAX).size);
         } else if (view_equal(name, VIEW("body")) && json_take_plain(&reader, &text)) {
             memcpy(version->body, text.data, view_first(text, KEY_BYTES_MAX).size);
         } else {
@@ -143,7 +230,7 @@ static void land(struct fenced *fenced, uint64_t number, const struct version *v
         world_fail(world, "write %" PRIu64 " of node %u took effect twice", number,
                    record->node);
     record->landed = fenced->current;
-    record->overtaken = record->overtaken_by_same = false;
+    record->overtaken_by_same = false;
 }
 
 static void note_overtaken(struct fenced *fenced, const struct version *version)
@@ -151,11 +238,34 @@ static void note_overtaken(struct fenced *fenced, const struct version *version)
     for (uint64_t i = 1; i <= fenced->started; i++) {
         struct record *record = &fenced->records[i];
         const struct version *landed = &fenced->versions[record->landed];
-        if (record->token < version->token)
-            record->overtaken = true;
         if (landed->token == version->token && !same_writer(landed, version))
             record->overtaken_by_same = true;
     }
+}
+
+/* Who has written must have been allowed to, and leaves the fence to whom it belongs. */
+static void check_owner(struct fenced *fenced, const struct version *version)
+{
+    struct world *world = fenced->run->world;
+    const struct wish *wish = wish_of_token(fenced, version->token);
+    char scopes[SCOPES_MAX + 1];
+    if (version->token == 0) /* nobody has written it yet */
+        return;
+    if (!wish) {
+        world_fail(world, "the object was written with token %" PRIu64 ", which is nobody's",
+                   version->token);
+        return;
+    }
+    if (!may_write(wish, fenced->owner))
+        world_fail(world, "whoever %s %s has written what belongs to %s",
+                   wish->shared ? "shared" : "held", wish->scopes[0],
+                   fenced->owner ? fenced->owner->scopes[0] : "nobody");
+    if (!fenced->owner)
+        fenced->owner = wish;
+    scopes_as_text(fenced->owner, scopes);
+    if (strcmp(scopes, version->scopes) != 0)
+        world_fail(world, "the object of %s says that it belongs to %s", scopes,
+                   version->scopes);
 }
 
 /* What must hold for each fence that is written. */
@@ -187,6 +297,7 @@ static void fence_changed(struct fenced *fenced, struct view bytes)
     if (same_writer(before, &version) && version.seq < before->seq)
         world_fail(world, "the fence went back to number %" PRIu64 " of token %" PRIu64,
                    version.seq, version.token);
+    check_owner(fenced, &version);
     if (same_writer(before, &version) && version.seq == before->seq) {
         if (version.number != before->number)
             world_fail(world, "two writes have one number");
@@ -229,7 +340,7 @@ static void changed(void *argument, const struct bucket_change *change)
 {
     struct fenced *fenced = argument;
     const struct version *current = &fenced->versions[fenced->current];
-    if (view_equal(change->key, VIEW(TABLE))) {
+    if (view_equal(change->key, view_of(fenced->family->table))) {
         check_order(fenced, change, &fenced->table);
     } else if (view_equal(change->key, VIEW(KEY))) {
         check_order(fenced, change, &fenced->fence);
@@ -250,6 +361,7 @@ struct actor {
     struct store *store;
     struct hf_client *client;
     unsigned node;
+    const struct wish *wish; /* that it holds */
 };
 
 static uint64_t draw(struct actor *actor, uint64_t bound)
@@ -265,6 +377,8 @@ static enum told told_by(struct actor *actor, enum hf_status status)
         return TOLD_UNSURE;
     if (status == HF_FENCED)
         return TOLD_FENCED;
+    if (status == HF_MISMATCH)
+        return TOLD_MISMATCH;
     if (status != HF_EXPIRED && status != HF_LOST && status != HF_TIMEOUT &&
         status != HF_UNAVAILABLE)
         world_fail(actor->fenced->run->world, "node %u was told %s", actor->node,
@@ -304,9 +418,15 @@ static void judge_told(struct actor *actor, uint64_t number, uint64_t first)
     if (record->told == TOLD_DONE && !landed && !was_superseded_since(fenced, first, record))
         world_fail(world, "node %u was told that write %" PRIu64 " is done, but it is not",
                    actor->node, number);
+    bool allowed = may_write(record->wish, fenced->owner);
+    if (allowed ? record->told == TOLD_MISMATCH
+                : record->told == TOLD_DONE || record->told == TOLD_FENCED)
+        world_fail(world, "node %u held %s and was told %s of what belongs to %s", actor->node,
+                   record->wish->scopes[0], allowed ? "MISMATCH" : "something else",
+                   fenced->owner ? fenced->owner->scopes[0] : "nobody");
     if (record->is_delete || !landed)
         return;
-    if (record->told == TOLD_NOT_DONE || (record->told == TOLD_FENCED && !record->overtaken))
+    if (record->told == TOLD_NOT_DONE || record->told == TOLD_FENCED)
         world_fail(world, "node %u was told that write %" PRIu64 " is not done, but it is",
                    actor->node, number);
 }
@@ -323,6 +443,7 @@ static enum hf_status write_object(struct actor *actor, struct hf_lock *lock, bo
     uint64_t number = ++fenced->started, first = fenced->current;
     struct record *record = &fenced->records[number];
     *record = (struct record){ .node = actor->node,
+                               .wish = actor->wish,
                                .token = hf_lock_token(lock),
                                .is_delete = is_delete,
                                .calling = true };
@@ -426,26 +547,41 @@ static void end_lease(struct actor *actor, struct hf_lock *lock)
     hf_lock_free(lock);
 }
 
-static struct hf_lock *new_lock(struct actor *actor, bool renewed)
+static struct hf_lock *new_lock(struct actor *actor, const struct wish *wish, bool renewed)
 {
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     struct hf_lock *lock;
     struct hf_error error;
     options.ttl_ms = 1000 + (int64_t)draw(actor, 4000);
     options.no_renewal = !renewed;
-    check(hf_lock_new(actor->client, "object", &options, &lock, &error) == HF_OK);
+    options.mode = wish->shared ? HF_SHARED : HF_EXCLUSIVE;
+    check(hf_lock_new_many(actor->client, wish->scopes, wish->scope_count, &options, &lock,
+                           &error) == HF_OK);
+    actor->wish = wish;
     return lock;
+}
+
+/* Some wish of those that there are. */
+static const struct wish *draw_wish(struct actor *actor)
+{
+    const struct family *family = actor->fenced->family;
+    return &family->wishes[family->wish_count > 1 ? draw(actor, family->wish_count) : 0];
 }
 
 static void hold_and_write(struct actor *actor)
 {
     struct hf_error error;
+    const struct wish *wish = draw_wish(actor);
     bool reckless = draw(actor, 2) == 0;
-    struct hf_lock *lock = new_lock(actor, !reckless && draw(actor, 2) == 0);
+    bool renewed = !reckless && draw(actor, 2) == 0;
+    struct hf_lock *lock = new_lock(actor, wish, renewed);
     if (hf_lock_acquire(lock, 10000, &error) == HF_OK) {
         if (reckless)
             become_reckless(lock);
-        hf_lock_text(lock, actor->fenced->lease, &error);
+        char lease[HF_LEASE_TEXT_MAX] = "";
+        hf_lock_text(lock, lease, &error);
+        memcpy(actor->fenced->lease, lease, sizeof lease); /* both, with nobody in between */
+        actor->fenced->lent = wish;
         write_and_pause(actor, lock);
     }
     end_lease(actor, lock);
@@ -459,9 +595,11 @@ static void write_with_a_lease_of_another(struct actor *actor)
     struct hf_error error;
     options.no_renewal = draw(actor, 2) == 0;
     memcpy(lease, actor->fenced->lease, sizeof lease);
+    const struct wish *wish = actor->fenced->lent;
     if (lease[0] == '\0' ||
         hf_lock_adopt(actor->client, lease, &options, &lock, &error) != HF_OK)
         return;
+    actor->wish = wish;
     if (options.no_renewal && draw(actor, 2) == 0)
         become_reckless(lock);
     write_and_pause(actor, lock);
@@ -484,7 +622,8 @@ static bool write_in_calm(struct actor *actor)
 {
     struct hf_error error;
     for (int i = 0; i < CALM_TRIES_MAX; i++) {
-        struct hf_lock *lock = new_lock(actor, /* renewed */ true);
+        struct hf_lock *lock =
+            new_lock(actor, &actor->fenced->family->wishes[0], /* renewed */ true);
         bool done = hf_lock_acquire(lock, 600000, &error) == HF_OK &&
                     write_object(actor, lock, /* may_delete */ false) == HF_OK &&
                     read_object(actor) == HF_OK;
@@ -553,7 +692,10 @@ static void *start(struct run *run)
     struct fenced *fenced = calloc(1, sizeof *fenced);
     check(fenced);
     unsigned nodes = run->options->nodes;
+    struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
+    uint64_t family = prng_below(&prng, 4); /* half of the seeds have one lock */
     fenced->run = run;
+    fenced->family = &families[family < 2 ? 0 : family - 1];
     uint64_t most = TURN_WRITES_MAX * (uint64_t)run->options->operations;
     fenced->room = most + 64 * CALM_TRIES_MAX * (uint64_t)nodes;
     fenced->records = calloc(fenced->room + 1, sizeof *fenced->records);
@@ -580,7 +722,9 @@ static void free_state(void *state)
 
 const struct workload workload_fenced = {
     .name = "fenced",
-    .about = "nodes write a fenced object under leases that they lose; no token ever falls",
+    .about =
+        "nodes write a fenced object under leases that they lose, of one lock or of several "
+        "in one table; no token ever falls",
     .start = start,
     .judge = judge,
     .free = free_state,

@@ -318,7 +318,7 @@ static void a_damaged_fence_is_corrupt_and_left_alone(void **state)
         free(still);
     }
     free(text);
-    bucket_write(kit, OBJECT, VIEW("{ \"format\": \"holdfast.fenced/2\" }\n"));
+    bucket_write(kit, OBJECT, VIEW("{ \"format\": \"holdfast.fenced/3\" }\n"));
     assert_int_equal(put(&kit->two, "x"), HF_UNSUPPORTED);
     assert_int_equal(get(&kit->one, OBJECT), HF_UNSUPPORTED);
 }

@@ -173,6 +173,102 @@ static void a_takeover_between_body_and_fence_is_fenced(void **state)
     assert_int_equal(bodies_of(kit, OBJECT), 1);
 }
 
+/* ---- Overtaken ----------------------------------------------------------------------- */
+
+/* A reader sees what one has written; then a later holder writes over it, some more holders too. */
+struct overtaking {
+    struct fenced_kit *kit;
+    const char *seen; /* NULL: nobody looks */
+    int times;        /* that the lock goes to the next holder */
+};
+
+static void others_read_and_write(void *argument)
+{
+    struct overtaking *overtaking = argument;
+    struct fenced_kit *kit = overtaking->kit;
+    if (overtaking->seen)
+        assert_object(&kit->two, view_of(overtaking->seen), token_of(&kit->one));
+    two_takes_over(kit);
+    for (int i = 0; i < overtaking->times; i++) {
+        if (i > 0) {
+            assert_int_equal(hf_lock_release(kit->two.lock, NULL), HF_OK);
+            assert_int_equal(hf_lock_acquire(kit->two.lock, 0, NULL), HF_OK);
+        }
+        assert_int_equal(put(&kit->two, "two"), HF_OK);
+        assert_int_equal(put(&kit->two, "two again"), HF_OK);
+    }
+}
+
+/* One writes; the first try meets this fate, and others are at work before one looks what became
+ * of it. */
+static enum hf_status write_and_be_overtaken(struct fenced_kit *kit, struct fate fate,
+                                             struct overtaking overtaking,
+                                             struct hf_error *error)
+{
+    overtaking.kit = kit;
+    gate_reset(&kit->one.gate);
+    script_rule(&kit->one.gate, .on = ON_PUT, .key = OBJECT, .times = 1, .fate = fate);
+    script_rule(&kit->one.gate, .on = ON_GET, .key = OBJECT, .times = 1,
+                .before = others_read_and_write, .argument = &overtaking);
+    return hf_fenced_put(kit->one.lock, OBJECT, "one", 3, error);
+}
+
+static void what_readers_saw_is_not_told_as_fenced(void **state)
+{
+    (void)state;
+    const struct fate fates[] = { LOSE_REPLY, TWICE };
+    for (size_t i = 0; i < 2; i++)
+        for (int times = 1; times <= 2; times++) {
+            struct fenced_kit kit;
+            struct hf_error error;
+            assert_true(fenced_kit_open(&kit));
+            one_holds(&kit);
+            assert_int_equal(put(&kit.one, "warm"), HF_OK);
+            assert_status(HF_UNSURE,
+                          write_and_be_overtaken(
+                              &kit, fates[i],
+                              (struct overtaking){ .seen = "one", .times = times }, &error),
+                          &error);
+            assert_object(&kit.one, VIEW("two again"), token_of(&kit.two));
+            fenced_kit_close(&kit);
+        }
+}
+
+/* What was certainly never there is FENCED, though its answer was lost: the fence says who wrote
+ * before the later holder. Once two of them have written nobody can tell. */
+static void what_was_never_there_is_fenced(void **state)
+{
+    (void)state;
+    for (int times = 1; times <= 2; times++) {
+        struct fenced_kit kit;
+        struct hf_error error;
+        assert_true(fenced_kit_open(&kit));
+        one_holds(&kit);
+        assert_int_equal(put(&kit.one, "warm"), HF_OK);
+        assert_status(times == 1 ? HF_FENCED : HF_UNSURE,
+                      write_and_be_overtaken(&kit, LOSE, (struct overtaking){ .times = times },
+                                             &error),
+                      &error);
+        assert_object(&kit.one, VIEW("two again"), token_of(&kit.two));
+        fenced_kit_close(&kit);
+    }
+}
+
+/* The body of a write that was overtaken is named by nobody any more, whatever it is told as. */
+static void the_body_of_what_was_overtaken_goes(void **state)
+{
+    struct fenced_kit *kit = *state;
+    struct overtaking overtaking = { .kit = kit, .times = 1 };
+    one_holds(kit);
+    assert_int_equal(put(&kit->one, "warm"), HF_OK);
+    gate_reset(&kit->one.gate);
+    script_rule(&kit->one.gate, .on = ON_PUT, .key = OBJECT, .times = 1, .fate = LOSE_REPLY);
+    script_rule(&kit->one.gate, .on = ON_GET, .key = OBJECT, .times = 1,
+                .before = others_read_and_write, .argument = &overtaking);
+    assert_int_equal(put_large(&kit->one, 'o'), HF_UNSURE);
+    assert_int_equal(bodies_of(kit, OBJECT), 0);
+}
+
 static void two_seconds_pass(void *argument)
 {
     ((struct fenced_kit *)argument)->now_us += 2000000;
@@ -414,6 +510,12 @@ int main(void)
                the_body_of_a_write_that_cannot_happen_goes),
         FENCED("a takeover between body and fence is FENCED",
                a_takeover_between_body_and_fence_is_fenced),
+        IT("a write that readers saw is UNSURE, not FENCED, when a later holder wrote over it",
+           what_readers_saw_is_not_told_as_fenced),
+        IT("a write that was never there is FENCED, as far as the fence tells",
+           what_was_never_there_is_fenced),
+        FENCED("the body of a write that was overtaken goes",
+               the_body_of_what_was_overtaken_goes),
         FENCED("a write that is refused in doubt is shut out",
                a_write_that_is_refused_in_doubt_is_shut_out),
         FENCED("a reader that finds the body gone reads again",

@@ -476,6 +476,112 @@ static void small_ranges_conflict_where_they_share_a_byte(void **state)
                 }
 }
 
+/* ---- Covering ------------------------------------------------------------------------ */
+
+static void a_scope_covers_what_is_in_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        bool covers;
+    } rows[] = {
+        { "deploy", "named:deploy", true },
+        { "deploy", "named:other", false },
+        { "path:/a/b", "path:/a/b", true },
+        { "path:/a/b", "path:/a", false },
+        { "path:/a", "path:/a/b", false },
+        { "path:/a", "tree:/a", false },
+        { "tree:/a", "path:/a", true },
+        { "tree:/a", "path:/a/b/c", true },
+        { "tree:/a", "tree:/a/b", true },
+        { "tree:/a/b", "tree:/a", false },
+        { "tree:/a", "path:/ab", false },
+        { "tree:/a", "tree:/b", false },
+        { "tree:/", "path:/x", true },
+        { "tree:/", "tree:/", true },
+        { "inode:7", "inode:7", true },
+        { "inode:7", "inode:8", false },
+        { "inode:7", "range:7:5-9", true },
+        { "inode:7", "range:8:5-9", false },
+        { "range:7:0-10", "range:7:0-10", true },
+        { "range:7:0-10", "range:7:3-4", true },
+        { "range:7:0-10", "range:7:9-11", false },
+        { "range:7:3-4", "range:7:0-10", false },
+        { "range:7:0-", "range:7:9-", true },
+        { "range:7:0-", "inode:7", false },
+        { "chunk:x", "chunk:x", true },
+        { "chunk:x", "chunk:y", false },
+        { "pin:x", "pin:x", false },
+        { "chunk:x", "pin:x", false },
+        { "shard:x/a3", "shard:x/a3", true },
+        { "shard:x/a3", "shard:x/a4", false },
+        { "deploy", "path:/deploy", false },
+        { "tree:/", "inode:7", false },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct scope a = parsed(rows[i].a), b = parsed(rows[i].b);
+        if (scope_covers(&a, &b) != rows[i].covers)
+            fail_msg("%s over %s", rows[i].a, rows[i].b);
+    }
+}
+
+/* What makes tokens of fenced objects mean something. */
+static void two_that_cover_a_third_conflict(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "named:a",     "named:b",     "path:/",     "path:/a",     "path:/a/b",   "path:/ab",
+        "tree:/",      "tree:/a",     "tree:/a/b",  "tree:/ab",    "inode:1",     "inode:2",
+        "range:1:0-4", "range:1:2-3", "range:1:2-", "range:1:4-9", "range:2:0-4", "range:1:0-",
+        "chunk:a",     "chunk:b",     "pin:a",      "pin:b",       "shard:a/0",   "shard:a/1",
+    };
+    size_t covered = 0;
+    for (size_t i = 0; i < COUNT(texts); i++)
+        for (size_t j = 0; j < COUNT(texts); j++)
+            for (size_t k = 0; k < COUNT(texts); k++) {
+                struct scope third = parsed(texts[i]), a = parsed(texts[j]),
+                             b = parsed(texts[k]);
+                if (!scope_covers(&a, &third))
+                    continue;
+                covered++;
+                if (scope_covers(&b, &third) && !scope_conflicts(&a, &b))
+                    fail_msg("%s and %s cover %s", texts[j], texts[k], texts[i]);
+                if (scope_conflicts(&b, &third) && !scope_conflicts(&b, &a))
+                    fail_msg("%s conflicts with %s, and not with %s", texts[k], texts[i],
+                             texts[j]);
+            }
+    assert_true(covered > 24 * 24);
+}
+
+static void a_whole_table_conflicts_with_all_in_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool whole;
+    } rows[] = { { "deploy", true },     { "tree:/", true },   { "tree:/a", false },
+                 { "path:/", false },    { "inode:7", true },  { "range:7:0-", false },
+                 { "shard:x/a3", true }, { "chunk:x", false }, { "pin:x", false } };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct scope scope = parsed(rows[i].text);
+        assert_int_equal(scope_is_whole_table(&scope), rows[i].whole);
+    }
+}
+
+static void copies_stand_by_themselves(void **state)
+{
+    (void)state;
+    char texts[2][16] = { "path:/a", "range:7:1-2" };
+    struct scope scopes[2] = { parsed(texts[0]), parsed(texts[1]) };
+    struct scope *copy = scopes_copy(scopes, 2), *none = scopes_copy(NULL, 0);
+    assert_true(copy && none);
+    memset(texts, 'x', sizeof texts);
+    struct scope path = parsed("path:/a"), range = parsed("range:7:1-2");
+    assert_true(scope_equal(&copy[0], &path) && scope_equal(&copy[1], &range));
+    free(copy);
+    free(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +605,13 @@ int main(void)
         IT("pins conflict with nothing", pins_conflict_with_nothing),
         IT("small ranges conflict where they share a byte",
            small_ranges_conflict_where_they_share_a_byte),
+        IT("a scope covers itself, what is under a tree, what is in a range or inode",
+           a_scope_covers_what_is_in_it),
+        IT("two scopes that cover a third conflict, with all that conflicts with it",
+           two_that_cover_a_third_conflict),
+        IT("a name, a shard, an inode and the root are all of their table",
+           a_whole_table_conflicts_with_all_in_it),
+        IT("a copy of scopes stands by itself", copies_stand_by_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

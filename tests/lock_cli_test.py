@@ -559,6 +559,23 @@ def _(s):
     equal(s.out("read", "big"), data)
 
 
+@it("write takes a lock that covers the object's, held alone", LOCAL)
+def _(s):
+    s.run("write", "--lock", "path:/a/b", "obj", "-", stdin=b"1")
+    s.run("write", "--lock", "path:/unrelated", "other", "-", stdin=b"1")
+    text = fails(s, "MISMATCH", "write", "--lock", "path:/unrelated", "obj", "-", stdin=b"2")
+    true("path:/a/b" in text, text)
+    s.run("write", "--lock", "tree:/a", "obj", "-", stdin=b"3")
+    s.run("write", "--lock", "path:/a/b", "obj", "-", stdin=b"4")
+    equal(s.out("read", "obj"), b"4")
+    shared = acquire(s, "--mode", "shared", "path:/a/b")["lease"]
+    fails(s, "MISMATCH", "write", "--lock", shared, "obj", "-", stdin=b"5")
+    s.run("release", shared)
+    lease = acquire(s, "path:/a/b")["lease"]
+    s.run("write", "--lock", lease, "obj", "-", stdin=b"6")
+    equal(s.out("read", "obj"), b"6")
+
+
 @it("read tells what is not there from what is not fenced, and leaves the file alone", LOCAL)
 def _(s):
     s.put("plain", b"x")

@@ -85,6 +85,11 @@
     ROW(FENCE_IN_THE_BYTES, "fenced",                                                          \
         "keeps the fence in metadata, where ETags hash the content")                           \
     ROW(FENCE_ASKS_THE_LEASE, "fenced", "writes though its own lease is over")                 \
+    ROW(WRITER_COVERS_THE_FENCE, "fenced", "writes what belongs to another lock of the table") \
+    ROW(WRITER_HOLDS_ALONE, "fenced", "writes with a lock that others share")                  \
+    ROW(FENCE_KEEPS_ITS_SCOPES, "fenced", "a later writer's scopes become those of the fence") \
+    ROW(OVERTAKEN_MAY_HAVE_BEEN_THERE, "fenced",                                               \
+        "tells FENCED of what a later holder has written over")                                \
     ROW(BODY_BEFORE_FENCE, "fenced", "swaps the fence before its body is known to be there")   \
     ROW(REFUSED_BODY_IS_LOOKED_FOR, "fenced",                                                  \
         "takes a body that is refused for one that landed")                                    \

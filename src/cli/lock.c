@@ -195,10 +195,15 @@ const struct command lock_commands[] = {
                      TTL_OPTION,
                      WAIT_OPTIONS,
                      NS_OPTION },
-        .details = { "The object remembers the token that wrote it. FENCED when a later holder "
-                     "has written, LOST or EXPIRED when the lease is over, MISMATCH when the "
-                     "object belongs to another lock or is not one of these. Read it with "
-                     "holdfast read: where it is kept is Holdfast's affair." },
+        .details = { "The object remembers the token that wrote it, and belongs to the lock "
+                     "under which it was first written: later writers must hold that lock, or "
+                     "one that covers it (a tree above a path, a range around a range, the "
+                     "inode of a range), and hold it exclusively.",
+                     "FENCED when a later holder has written, LOST or EXPIRED when the lease "
+                     "is "
+                     "over, MISMATCH when the object belongs to another lock or is not one of "
+                     "these, UNSURE when it may have been written. Read it with holdfast read: "
+                     "where it is kept is Holdfast's affair." },
         .json = "one JSON object with key, token and size",
         .examples = { { "holdfast write state.csv report.csv",
                         "under the lease of $HOLDFAST_LEASE" },

@@ -282,7 +282,7 @@ static void init_ending(struct change *change, enum change_kind kind, struct hf_
 /* What was staged under its lease before, if anything was, is not known to the handle. */
 static bool is_adopted(const struct hf_key *key)
 {
-    return key->lock->scope_count == 0;
+    return key->lock->adopted;
 }
 
 /* Whether what was staged is published now that its lease has ended, as the document tells: an

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- Names --------------------------------------------------------------------------- */
 
@@ -234,4 +235,51 @@ bool scope_equal(const struct scope *a, const struct scope *b)
     if (is_inode(a))
         return a->inode == b->inode && a->start == b->start && a->end == b->end;
     return view_equal(a->name, b->name);
+}
+
+/* ---- Covering ------------------------------------------------------------------------ */
+
+bool scope_covers(const struct scope *a, const struct scope *b)
+{
+    if (a->kind == SCOPE_TREE && is_path(b))
+        return is_under(b->name, a->name);
+    if (is_inode(a) && b->kind == SCOPE_RANGE)
+        return a->inode == b->inode &&
+               (a->kind == SCOPE_INODE || (a->start <= b->start && b->end <= a->end));
+    return a->kind != SCOPE_PIN && scope_equal(a, b);
+}
+
+bool scope_is_whole_table(const struct scope *scope)
+{
+    switch (scope->kind) {
+    case SCOPE_NAMED:
+    case SCOPE_INODE:
+    case SCOPE_SHARD: return true;
+    case SCOPE_TREE: return scope->name.size == 1; /* the root */
+    case SCOPE_PATH:
+    case SCOPE_RANGE:
+    case SCOPE_CHUNK:
+    case SCOPE_PIN: return false;
+    }
+    check_unreachable();
+}
+
+struct scope *scopes_copy(const struct scope *scopes, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += scopes[i].name.size;
+    struct scope *copy = malloc((count + 1) * sizeof *copy + bytes);
+    if (!copy)
+        return NULL;
+    char *names = (char *)(copy + count);
+    for (size_t i = 0; i < count; i++) {
+        struct view name = scopes[i].name;
+        copy[i] = scopes[i];
+        copy[i].name = (struct view){ names, name.size };
+        if (name.size > 0)
+            memcpy(names, name.data, name.size);
+        names += name.size;
+    }
+    return copy;
 }

@@ -50,6 +50,18 @@ bool scope_conflicts(const struct scope *a, const struct scope *b);
 
 bool scope_equal(const struct scope *a, const struct scope *b);
 
+/* Whether whatever conflicts with `b` conflicts with `a` too: `a` is the same scope, a tree above
+ * it, a range around it, or the inode of a range. Two scopes that cover a third conflict: `a`
+ * conflicts with the third, as that does with itself, and so with whatever covers it. A pin
+ * conflicts with nothing, so it covers nothing and nothing covers it. */
+bool scope_covers(const struct scope *a, const struct scope *b);
+
+/* Whether it conflicts with every scope of its table that conflicts with anything. */
+bool scope_is_whole_table(const struct scope *scope);
+
+/* A copy with the names in the same allocation, for free(); NULL without memory. */
+struct scope *scopes_copy(const struct scope *scopes, size_t count);
+
 /* Names of locks, keys and namespaces: a-z 0-9 . _ - in segments between slashes, 128 bytes at
  * most; segments that start with a dot are reserved. An upper-case name is refused with the
  * lower- case one suggested. */

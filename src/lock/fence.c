@@ -9,8 +9,11 @@
 #include <inttypes.h>
 
 /* We alone write fences, and all start like this: so a damaged one is told from what never was. */
-#define FENCE_START   VIEW("{ \"format\": \"" FENCE_FORMAT)
-#define FENCE_VERSION VIEW("1\"")
+#define FENCE_START VIEW("{ \"format\": \"" FENCE_FORMAT)
+
+/* The first version does not tell what a fence belongs to, nor who wrote before. */
+#define FENCE_OLD     VIEW("1\"")
+#define FENCE_CURRENT VIEW("2\"")
 
 #define XXH3_DIGITS 16
 
@@ -30,10 +33,12 @@ bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
+static const char too_much[] = "it has more members than this program can keep";
+
 /* A text of a bounded size into its place; with room for the NUL. */
 static bool take_into(struct json_reader *reader, char *place, size_t max, size_t *ret_size)
 {
-    char bytes[KEY_BYTES_MAX + 1];
+    char bytes[SCOPE_TEXT_MAX + 1];
     struct buffer space = { .data = bytes, .capacity = sizeof bytes, .max = sizeof bytes - 1 };
     struct view text;
     if (!json_take_text(reader, &space, &text))
@@ -84,9 +89,41 @@ static bool take_body(struct json_reader *reader, struct fence *fence)
     return take_into(reader, fence->text, KEY_BYTES_MAX, &fence->text_size);
 }
 
+static bool take_fence_scopes(struct json_reader *reader, struct fence_scopes *scopes)
+{
+    scopes->size = 0;
+    for (json_enter_array(reader); json_next_element(reader);) {
+        size_t room = sizeof scopes->texts - scopes->size, size = 0;
+        size_t most = room > SCOPE_TEXT_MAX ? SCOPE_TEXT_MAX : room - 1;
+        if (room <= 1)
+            return json_fail(reader, "its scopes are too long");
+        if (take_into(reader, scopes->texts + scopes->size, most, &size))
+            scopes->size += size + 1;
+    }
+    return !reader->why;
+}
+
+static bool keep_member(struct json_reader *reader, struct view name, struct fence *fence)
+{
+    struct view raw;
+    if (!json_skip(reader, &raw))
+        return false;
+    struct view pieces[] = { VIEW(", \""), name, VIEW("\": "), raw };
+    size_t size = 0;
+    for (size_t i = 0; i < 4; i++)
+        size += pieces[i].size;
+    if (size > sizeof fence->unknown - fence->unknown_size)
+        return json_fail(reader, too_much);
+    for (size_t i = 0; i < 4; i++) {
+        memcpy(fence->unknown + fence->unknown_size, pieces[i].data, pieces[i].size);
+        fence->unknown_size += pieces[i].size;
+    }
+    return true;
+}
+
 static bool take_member(struct json_reader *reader, struct view name, struct fence *fence)
 {
-    struct fence_stamp *stamp = &fence->stamp;
+    struct fence_stamp *stamp = &fence->stamp, *before = &fence->before;
     size_t size;
     struct view raw;
     if (view_equal(name, VIEW("table")))
@@ -97,6 +134,14 @@ static bool take_member(struct json_reader *reader, struct view name, struct fen
         return take_into(reader, stamp->session, NONCE_SIZE, &size);
     if (view_equal(name, VIEW("seq")))
         return json_take_u64(reader, UINT64_MAX, &stamp->seq);
+    if (view_equal(name, VIEW("scopes")))
+        return take_fence_scopes(reader, &fence->scopes);
+    if (view_equal(name, VIEW("before_token")))
+        return json_take_u64(reader, UINT64_MAX, &before->token);
+    if (view_equal(name, VIEW("before_session")))
+        return take_into(reader, before->session, NONCE_SIZE, &size);
+    if (view_equal(name, VIEW("before_seq")))
+        return json_take_u64(reader, UINT64_MAX, &before->seq);
     if (view_equal(name, VIEW("size")))
         return json_take_u64(reader, OBJECT_BYTES_MAX, &fence->size);
     if (view_equal(name, VIEW("xxh3")))
@@ -107,17 +152,25 @@ static bool take_member(struct json_reader *reader, struct view name, struct fen
         return take_mark(reader, fence, FENCE_INLINE);
     if (view_equal(name, VIEW("deleted")))
         return take_mark(reader, fence, FENCE_DELETED);
-    return json_skip(reader, &raw);
+    if (view_equal(name, VIEW("format")) || view_equal(name, VIEW("write")))
+        return json_skip(reader, &raw);
+    return keep_member(reader, name, fence);
 }
 
 /* Whether what stands behind the line is what the line says. */
-static const char *check_rest(const struct fence *fence, struct view rest)
+static const char *check_rest(const struct fence *fence, bool old, struct view rest)
 {
-    const struct fence_stamp *stamp = &fence->stamp, nobody = { .token = 0 };
+    const struct fence_stamp *stamp = &fence->stamp, *before = &fence->before;
+    const struct fence_stamp nobody = { .token = 0 };
     bool signed_by = stamp->token > 0 && stamp->seq > 0 && stamp->table[0] != '\0' &&
-                     stamp->session[0] != '\0';
-    if (fence->kind == FENCE_NONE ? !fence_stamp_equal(stamp, &nobody) : !signed_by)
+                     stamp->session[0] != '\0' && (fence->scopes.size > 0) != old;
+    bool blank = fence_stamp_equal(stamp, &nobody) && fence->scopes.size == 0;
+    bool some_before = before->token > 0 && before->seq > 0 && before->session[0] != '\0';
+    if (fence->kind == FENCE_NONE ? !blank : !signed_by)
         return "something is missing";
+    bool may_be_before = some_before && !old && fence->kind != FENCE_NONE;
+    if (!fence_stamp_equal(before, &nobody) && !may_be_before)
+        return "it does not say who wrote before";
     if ((fence->kind == FENCE_BODY) != (fence->size > 0) && fence->kind != FENCE_INLINE)
         return "its size cannot be";
     if (fence->kind != FENCE_INLINE)
@@ -127,7 +180,17 @@ static const char *check_rest(const struct fence *fence, struct view rest)
     return hash_xxh3(rest) != fence->xxh3 ? "the body is not the one that was written" : NULL;
 }
 
-static enum hf_status decode_ours(struct view bytes, struct fence *fence,
+/* Who wrote before a fence of the first version is not known: its own stamp stands for that, which
+ * rules out nothing. */
+static void complete_before(struct fence *fence, bool old)
+{
+    if (old)
+        fence->before = fence->stamp;
+    else if (fence->before.token > 0) /* of the same table as all that may write */
+        memcpy(fence->before.table, fence->stamp.table, sizeof fence->before.table);
+}
+
+static enum hf_status decode_ours(struct view bytes, bool old, struct fence *fence,
                                   struct hf_error *error)
 {
     struct view name, rest = bytes;
@@ -136,13 +199,17 @@ static enum hf_status decode_ours(struct view bytes, struct fence *fence,
     *fence = (struct fence){ .kind = FENCE_NONE };
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
         take_member(&reader, name, fence);
-    const char *why = json_end(&reader) ? check_rest(fence, rest) : reader.why;
+    const char *why = json_end(&reader) ? check_rest(fence, old, rest) : reader.why;
     if (line.size == bytes.size)
         why = "its line has no end";
+    if (why == too_much)
+        return error_set(error, HF_UNSUPPORTED, "the fence of the object cannot be changed: %s",
+                         why);
     if (why)
         return error_set(error, HF_CORRUPT, "the fence of the object is damaged: %s", why);
     if (fence->kind == FENCE_INLINE)
         fence_set_text(fence, rest);
+    complete_before(fence, old);
     return HF_OK;
 }
 
@@ -151,8 +218,8 @@ enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct h
     if (!view_starts_with(bytes, FENCE_START))
         return error_set(error, HF_MISMATCH, "this is not a fenced object");
     struct view version = view_from(bytes, FENCE_START.size);
-    if (view_starts_with(version, FENCE_VERSION))
-        return decode_ours(bytes, ret_fence, error);
+    if (view_starts_with(version, FENCE_CURRENT) || view_starts_with(version, FENCE_OLD))
+        return decode_ours(bytes, view_starts_with(version, FENCE_OLD), ret_fence, error);
     struct view number = view_first(version, view_find(version, '"'));
     uint64_t later;
     if (number.size < version.size && parse_u64(number, UINT64_MAX, &later, NULL) == HF_OK)
@@ -165,22 +232,56 @@ enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct h
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
+/* One of the first version stays of that until somebody is known to whom it belongs. */
+static bool is_version_1(const struct fence *fence)
+{
+    return fence->kind != FENCE_NONE && fence->scopes.size == 0;
+}
+
+/* The text behind this one, or the first; NULL behind the last. */
+static const char *next_scope(const struct fence_scopes *scopes, const char *text)
+{
+    const char *next = text ? text + strlen(text) + 1 : scopes->texts;
+    return next < scopes->texts + scopes->size ? next : NULL;
+}
+
+static void write_fence_scopes(const struct fence_scopes *scopes, struct buffer *text)
+{
+    buffer_append(text, VIEW(", \"scopes\": ["));
+    for (const char *at = next_scope(scopes, NULL); at; at = next_scope(scopes, at)) {
+        buffer_append(text, at == scopes->texts ? VIEW("") : VIEW(", "));
+        json_write_string(text, view_of(at));
+    }
+    buffer_append(text, VIEW("]"));
+}
+
+static void write_before(const struct fence_stamp *before, struct buffer *text)
+{
+    buffer_print(text, ", \"before_token\": %" PRIu64 ", \"before_session\": ", before->token);
+    json_write_string(text, view_of(before->session));
+    buffer_print(text, ", \"before_seq\": %" PRIu64, before->seq);
+}
+
 static void write_stamp(const struct fence *fence, struct buffer *text)
 {
     const struct fence_stamp *stamp = &fence->stamp;
     buffer_append(text, VIEW(", \"table\": "));
     json_write_string(text, view_of(stamp->table));
+    if (!is_version_1(fence))
+        write_fence_scopes(&fence->scopes, text);
     buffer_print(text, ", \"token\": %" PRIu64 ", \"session\": ", stamp->token);
     json_write_string(text, view_of(stamp->session));
     buffer_print(text,
                  ", \"seq\": %" PRIu64 ", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"",
                  stamp->seq, fence->size, fence->xxh3);
+    if (!is_version_1(fence) && fence->before.token > 0)
+        write_before(&fence->before, text);
 }
 
 bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *text)
 {
     buffer_append(text, FENCE_START);
-    buffer_append(text, FENCE_VERSION);
+    buffer_append(text, is_version_1(fence) ? FENCE_OLD : FENCE_CURRENT);
     if (fence->kind != FENCE_NONE)
         write_stamp(fence, text);
     switch (fence->kind) {
@@ -192,22 +293,112 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
         json_write_string(text, fence_text(fence));
         break;
     }
+    buffer_append(text, (struct view){ fence->unknown, fence->unknown_size });
     buffer_print(text, ", \"write\": \"%.*s\" }\n", VIEW_ARGS(nonce));
     return fence->kind == FENCE_INLINE ? buffer_append(text, fence_text(fence)) : !text->failed;
 }
 
+/* ---- Whose it is --------------------------------------------------------------------- */
+
+static bool covers(const struct fence_writer *writer, const struct scope *scope)
+{
+    for (size_t i = 0; i < writer->scope_count; i++)
+        if (scope_covers(&writer->scopes[i], scope))
+            return true;
+    return false;
+}
+
+/* A fence of the first version names its table only. Whoever has all of that covers whatever the
+ * fence was made under, and the lease that wrote it last has just that. */
+static enum hf_status check_version_1(const struct fence *fence,
+                                      const struct fence_writer *writer, struct hf_error *error)
+{
+    if (fence->stamp.token == writer->stamp.token)
+        return HF_OK;
+    for (size_t i = 0; i < writer->scope_count; i++)
+        if (scope_is_whole_table(&writer->scopes[i]))
+            return HF_OK;
+    return error_set(error, HF_MISMATCH,
+                     "the object does not say to which lock of %.80s it belongs: "
+                     "write it once under inode:N or tree:/, which cover them all",
+                     fence->stamp.table);
+}
+
+/* Whether the writer's lock covers each scope of the fence. */
+static enum hf_status check_covered(const struct fence *fence,
+                                    const struct fence_writer *writer, struct hf_error *error)
+{
+    struct scope scope;
+    if (strcmp(fence->stamp.table, writer->stamp.table) != 0)
+        return error_set(error, HF_MISMATCH, "the object is written under the lock of %.120s",
+                         fence->stamp.table);
+    if (is_version_1(fence))
+        return check_version_1(fence, writer, error);
+    const struct fence_scopes *scopes = &fence->scopes;
+    for (const char *at = next_scope(scopes, NULL); at; at = next_scope(scopes, at)) {
+        if (scope_parse(view_of(at), &scope, NULL) != HF_OK)
+            return error_set(error, HF_UNSUPPORTED,
+                             "the object belongs to a scope that this program does not know: "
+                             "%.100s",
+                             at);
+        if (!covers(writer, &scope) && RULE(WRITER_COVERS_THE_FENCE))
+            return error_set(error, HF_MISMATCH,
+                             "the object belongs to %.120s, which the lock does not cover", at);
+    }
+    return HF_OK;
+}
+
+static enum hf_status set_scopes(const struct fence_writer *writer, struct fence_scopes *scopes,
+                                 struct hf_error *error)
+{
+    char text[SCOPE_TEXT_MAX + 1];
+    scopes->size = 0;
+    for (size_t i = 0; i < writer->scope_count; i++) {
+        size_t size = strlen(scope_text(&writer->scopes[i], text)) + 1;
+        if (writer->scopes[i].kind == SCOPE_PIN)
+            continue;
+        if (size > sizeof scopes->texts - scopes->size) {
+            scopes->size = 0;
+            return error_set(error, HF_INVALID,
+                             "the scopes of the lock are too long for a new fenced object: "
+                             "more than %zu bytes in all",
+                             sizeof scopes->texts);
+        }
+        memcpy(scopes->texts + scopes->size, text, size);
+        scopes->size += size;
+    }
+    if (scopes->size == 0)
+        return error_set(error, HF_MISMATCH,
+                         "the lock keeps nobody out, so it cannot write fenced objects");
+    return HF_OK;
+}
+
+enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer,
+                          struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (fence->scopes.size == 0 || !RULE(FENCE_KEEPS_ITS_SCOPES))
+        status = set_scopes(writer, &fence->scopes, error);
+    if (status != HF_OK)
+        return status;
+    if (fence->stamp.token != writer->stamp.token)
+        fence->before = fence->stamp;
+    fence->stamp = writer->stamp;
+    return HF_OK;
+}
+
 /* ---- Judging ------------------------------------------------------------------------- */
 
-enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *writer,
+enum hf_status fence_judge(const struct fence *fence, const struct fence_writer *by,
                            enum fence_outcome *ret_outcome, struct hf_error *error)
 {
-    const struct fence_stamp *last = &fence->stamp;
+    const struct fence_stamp *last = &fence->stamp, *writer = &by->stamp;
     *ret_outcome = FENCE_WRITE;
     if (fence->kind == FENCE_NONE)
         return HF_OK;
-    if (strcmp(last->table, writer->table) != 0)
-        return error_set(error, HF_MISMATCH, "the object is written under the lock of %.120s",
-                         last->table);
+    enum hf_status status = check_covered(fence, by, error);
+    if (status != HF_OK)
+        return status;
     if (last->token > writer->token && RULE(LOWER_TOKEN_IS_FENCED))
         return error_set(error, HF_FENCED,
                          "token %" PRIu64 " has written, ours is only %" PRIu64, last->token,
@@ -221,11 +412,21 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_stamp *
 
 /* A lease can be passed on, so several sessions may write with one token, in any order, and the
  * numbers of one say nothing about another. If one of them has written where we tried to, then
- * ours was there before it, or never; nobody can tell. Over a lower token it certainly was not:
- * that would have been refused. */
+ * ours was there before it, or never; nobody can tell. Under a lower token it certainly was not:
+ * that would have been refused.
+ *
+ * Under a later token it was there if the last write of our token was made after the one that we
+ * tried to go over. The fence names the last write of one earlier token: when that token is not
+ * ours but lower, nobody has written with ours; when it is later, nobody can tell. */
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over)
 {
-    return fence->stamp.token == writer->token && !fence_stamp_equal(&fence->stamp, over) &&
+    const struct fence_stamp *last = &fence->stamp;
+    if (last->token > writer->token) {
+        if (fence->before.token < writer->token || !RULE(OVERTAKEN_MAY_HAVE_BEEN_THERE))
+            return false;
+        last = &fence->before;
+    }
+    return last->token >= writer->token && !fence_stamp_equal(last, over) &&
            RULE(MAYBE_GONE_IS_NOT_DONE);
 }

@@ -82,7 +82,7 @@ struct write {
     struct doc_op op; /* must stand first */
     struct hf_lock *lock;
     struct view key;
-    struct fence_stamp stamp;
+    struct fence_writer by;
     const struct content *content;
     char name[KEY_BYTES_MAX + 1]; /* of our body, if it has one */
     bool tried;                   /* a fence of ours was sent, ... */
@@ -100,7 +100,7 @@ static enum hf_status check_lease(const struct write *write, struct hf_error *er
     struct env_mutex *mutex = &lock->client->keeper.mutex;
     env_mutex_lock(mutex);
     enum hf_status status = lock_check_locked(lock);
-    bool same = lock->token == write->stamp.token;
+    bool same = lock->token == write->by.stamp.token;
     env_mutex_unlock(mutex);
     if (status == HF_NOT_FOUND || !same)
         return error_set(error, HF_EXPIRED, "the lock was released meanwhile");
@@ -108,21 +108,25 @@ static enum hf_status check_lease(const struct write *write, struct hf_error *er
 }
 
 /* Puts our write into the place of what the fence says. */
-static void go_over(struct write *write, struct fence *fence)
+static enum hf_status go_over(struct write *write, struct fence *fence, struct hf_error *error)
 {
     const struct content *content = write->content;
+    const struct fence_stamp over = fence->stamp;
+    enum hf_status status = fence_sign(fence, &write->by, error);
+    if (status != HF_OK)
+        return status;
     struct view replaced = fence->kind == FENCE_BODY ? fence_text(fence) : VIEW("");
     memcpy(write->replaced, replaced.data, replaced.size);
     write->replaced_size = replaced.size;
-    write->over = fence->stamp;
+    write->over = over;
     write->tried = true;
     fence->kind = content->kind;
-    fence->stamp = write->stamp;
     fence->size = content->size;
     fence->xxh3 = content->xxh3;
     fence_set_text(fence, content->kind == FENCE_BODY     ? view_of(write->name)
                           : content->kind == FENCE_INLINE ? content->bytes
                                                           : VIEW(""));
+    return HF_OK;
 }
 
 /* What has happened already happened in time, so the lease is asked last. CONFLICT: the write
@@ -134,8 +138,8 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     (void)evidence;
     if (fence->kind == FENCE_BODY && !fenced_is_body_of(write->key, fence_text(fence)))
         return fenced_strange_body(&op->error);
-    enum hf_status status = fence_judge(fence, &write->stamp, &write->outcome, &op->error);
-    bool gone = write->tried && fence_may_be_gone(fence, &write->stamp, &write->over);
+    enum hf_status status = fence_judge(fence, &write->by, &write->outcome, &op->error);
+    bool gone = write->tried && fence_may_be_gone(fence, &write->by.stamp, &write->over);
     write->seen = write->seen || gone || (status == HF_OK && write->outcome == FENCE_DONE);
     if (status != HF_OK || write->outcome != FENCE_WRITE)
         return status;
@@ -144,9 +148,9 @@ static enum hf_status apply(struct doc_op *op, void *body, const struct evidence
     status = check_lease(write, &op->error);
     if (status != HF_OK && RULE(FENCE_ASKS_THE_LEASE))
         return status;
-    go_over(write, fence);
-    op->changed = true;
-    return HF_OK;
+    status = go_over(write, fence, &op->error);
+    op->changed = status == HF_OK;
+    return status;
 }
 
 /* ---- Bodies -------------------------------------------------------------------------- */
@@ -155,9 +159,10 @@ static void name_body(struct write *write)
 {
     char nonce[NONCE_SIZE + 1];
     env_random_hex(write->lock->client->env, NONCE_SIZE, nonce);
-    int size = snprintf(write->name, sizeof write->name,
-                        "%.*s" LAYOUT_BODY_FOLDER "%" PRIu64 "-%" PRIu64 "-%s",
-                        VIEW_ARGS(write->key), write->stamp.token, write->stamp.seq, nonce);
+    int size =
+        snprintf(write->name, sizeof write->name,
+                 "%.*s" LAYOUT_BODY_FOLDER "%" PRIu64 "-%" PRIu64 "-%s", VIEW_ARGS(write->key),
+                 write->by.stamp.token, write->by.stamp.seq, nonce);
     check(size > 0 && (size_t)size < sizeof write->name);
 }
 
@@ -317,11 +322,23 @@ static enum hf_status swap_fence(struct write *write, struct hf_error *error)
     return status;
 }
 
-static void stamp_write(struct write *write)
+static enum hf_status check_alone(const struct hf_lock *lock, struct hf_error *error)
 {
-    struct view table = doc_key(write->lock->place->doc);
-    memcpy(write->stamp.table, table.data, table.size);
-    memcpy(write->stamp.session, write->lock->client->session, NONCE_SIZE);
+    if (lock->options.mode == HF_EXCLUSIVE || !RULE(WRITER_HOLDS_ALONE))
+        return HF_OK;
+    return error_set(error, HF_MISMATCH,
+                     "fenced objects are written under an exclusive lock: others may hold a "
+                     "shared one, or one of slots, too");
+}
+
+/* Who we are; the token and the number come later. */
+static struct fence_writer writer_of(const struct hf_lock *lock)
+{
+    struct fence_writer writer = { .scopes = lock->scopes, .scope_count = lock->scope_count };
+    struct view table = doc_key(lock->place->doc);
+    memcpy(writer.stamp.table, table.data, table.size);
+    memcpy(writer.stamp.session, lock->client->session, NONCE_SIZE);
+    return writer;
 }
 
 /* CONFLICT: to be begun anew. */
@@ -340,11 +357,14 @@ static enum hf_status write_once(struct write *write, struct hf_error *error)
     if (status == HF_OK)
         status = swap_fence(write, error);
     /* A refusal of today does not undo what was there yesterday. */
-    if (write->seen && RULE(SEEN_IS_NOT_UNDONE) && status != HF_OK && status != HF_FENCED &&
-        status != HF_CONFLICT)
-        error->status = status = HF_UNSURE;
-    clear_up(write, status);
-    return status;
+    enum hf_status told = status;
+    if (write->seen && RULE(SEEN_IS_NOT_UNDONE) && status != HF_OK && status != HF_CONFLICT) {
+        error_prefix(error, "it may have been written before that");
+        error->status = told = HF_UNSURE;
+    }
+    /* What is fenced stands no more, and never will again. */
+    clear_up(write, status == HF_FENCED ? status : told);
+    return told;
 }
 
 static enum hf_status write_until_settled(struct write *write, uint64_t call,
@@ -355,7 +375,7 @@ static enum hf_status write_until_settled(struct write *write, uint64_t call,
     for (unsigned tries = 0; status == HF_CONFLICT && tries < TRIES_MAX; tries++) {
         if (tries > 1)
             env_sleep(env, env_jitter(env, TRIES_PAUSE));
-        write->stamp.seq = call * TRIES_MAX + tries;
+        write->by.stamp.seq = call * TRIES_MAX + tries;
         status = write_once(write, error);
     }
     return status == HF_CONFLICT ? error->status = HF_UNSURE : status;
@@ -364,17 +384,18 @@ static enum hf_status write_until_settled(struct write *write, uint64_t call,
 static enum hf_status write_content(struct hf_lock *lock, struct view key,
                                     const struct content *content, struct hf_error *error)
 {
-    struct write write = { .lock = lock, .key = key, .content = content };
+    struct write write = {
+        .lock = lock, .key = key, .by = writer_of(lock), .content = content
+    };
     uint64_t call;
     enum hf_status status = fenced_check_key(lock->client, key, error);
     if (status == HF_OK && view_equal(key, doc_key(lock->place->doc)))
         status = error_set(error, HF_INVALID, "this is the key of the lock's own table");
     if (status == HF_OK)
-        status = lock_fence(lock, &write.stamp.token, &call, error);
-    if (status != HF_OK)
-        return status;
-    stamp_write(&write);
-    return write_until_settled(&write, call, error);
+        status = check_alone(lock, error);
+    if (status == HF_OK)
+        status = lock_fence(lock, &write.by.stamp.token, &call, error);
+    return status == HF_OK ? write_until_settled(&write, call, error) : status;
 }
 
 enum hf_status fenced_write(struct hf_lock *lock, struct view key, struct view bytes,

@@ -18,8 +18,9 @@ struct hf_lock {
     struct hf_client *client;
     struct place *place;
     struct scope *scopes;
-    size_t scope_count;             /* 0: an adopted lease, which cannot be acquired */
+    size_t scope_count;             /* 0: it is adopted, and covers all of its table */
     struct hf_lock_options options; /* its texts are ours */
+    bool adopted; /* its scopes and mode are those of the lease; it cannot be acquired */
     struct span ttl;
     bool *blocked; /* a scope each, as last told; then as much room to note them in */
     struct table_guest *guest; /* of every request to be granted; NULL: none */

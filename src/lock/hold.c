@@ -265,18 +265,46 @@ static enum hf_status parse_lease(const struct hf_client *client, const char *te
     return HF_OK;
 }
 
+/* What an adopted lease covers, and whether alone, stands in its table only. */
+struct adoption {
+    struct table_guest guest; /* must stand first */
+    struct hf_lock *lock;
+    bool no_memory;
+};
+
+static void note_adopted(struct table_guest *guest, struct lease_table *table,
+                         const struct table_op *op, bool *changed)
+{
+    static const enum hf_mode modes[] = {
+        [LEASE_EXCLUSIVE] = HF_EXCLUSIVE, [LEASE_SHARED] = HF_SHARED, [LEASE_SLOTS] = HF_SLOTS
+    };
+    struct adoption *adoption = (struct adoption *)(void *)guest;
+    struct hf_lock *lock = adoption->lock;
+    const struct lease *lease = table_find(table, op->id);
+    (void)changed;
+    free(lock->scopes); /* of an earlier attempt */
+    lock->scopes = scopes_copy(lease->scopes, lease->scope_count);
+    lock->scope_count = lock->scopes ? lease->scope_count : 0;
+    lock->options.mode = modes[lease->mode];
+    adoption->no_memory = !lock->scopes;
+}
+
 /* Renews it, and holds it if that was in time. */
 static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_name *name,
                                     struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
+    struct adoption adoption = { .guest = { .after = note_adopted }, .lock = lock };
     request_init(&request, lock->place, TABLE_RENEW, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = name->token;
+    request.guest = &adoption.guest;
     enum hf_status status = place_ask(lock->place, requests, 1);
     if (status == HF_MISMATCH)
         status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
     *error = request.op.error;
+    if (status == HF_OK && adoption.no_memory)
+        status = error_no_memory(error);
     if (status != HF_OK)
         return status;
     if (lock_take_up(lock, &request))
@@ -321,6 +349,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         place_drop(place);
         return status;
     }
+    lock->adopted = true;
     status = keeper_start_for(lock, error);
     if (status == HF_OK)
         status = adopt_at(lock, &name, error);

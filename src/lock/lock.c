@@ -436,7 +436,7 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     env_mutex_lock(&keeper->mutex);
     enum hf_status status = lock->state == LOCK_HELD ? lock_check_locked(lock) : HF_OK;
     *ret_held = lock->state == LOCK_HELD && status == HF_OK;
-    if (*ret_held && lock->scope_count > 0)
+    if (*ret_held && !lock->adopted)
         lock->depth++;
     bool waiting = lock->state == LOCK_WAITING;
     bool closed = keeper->closed;
@@ -447,7 +447,7 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
         return error_set(error, status, "release what was lost, then acquire again");
     if (waiting)
         return error_set(error, HF_INVALID, "it stands in line already: poll or cancel");
-    if (lock->scope_count == 0)
+    if (lock->adopted)
         return error_set(error, HF_INVALID, "an adopted lease cannot be acquired again");
     return *ret_held ? error_clear(error) : keeper_start_for(lock, error);
 }
@@ -568,7 +568,7 @@ enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
 bool hf_lock_blocked(struct hf_lock *lock, size_t index)
 {
     env_mutex_lock(&lock->client->keeper.mutex);
-    bool blocked = index < lock->scope_count && lock->blocked[index];
+    bool blocked = lock->blocked && index < lock->scope_count && lock->blocked[index];
     env_mutex_unlock(&lock->client->keeper.mutex);
     return blocked;
 }
