@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -445,6 +446,18 @@ def _(s):
     equal(process.returncode, -signal.SIGINT, said)
     true(not is_running(int(s.read("pid"))), "a grandchild lives on")
     equal(names(s), ["in", "pid"])
+
+
+@it("a command writes its output in a folder that nobody else can put anything into")
+def _(s):
+    s.write("in", b"a\n")
+    os.chmod(s.path, 0o1777)
+    command = ("sh -c 'dirname \"$0\" > where; stat -c %a \"$(dirname \"$0\")\" > mode; "
+               "touch \"$0.more\"; cp \"$1\" \"$0\"' {output} {inputs}")
+    s.run("merge", "-q", *exec_args(command), "in")
+    equal((s.read("mode"), s.read("out")), (b"700\n", b"a\n"))
+    true(re.search(rb"/?out\.part-[0-9a-f]{16}\n$", s.read("where")), s.read("where"))
+    equal(names(s), ["in", "mode", "out", "where"])
 
 
 @it("limits of memory, processor time and file size hold for a command")

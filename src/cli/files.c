@@ -235,13 +235,59 @@ static enum hf_status fetch_to_stream(struct cli *cli, int to, fetch_fn *fetch, 
     return status;
 }
 
+static enum hf_status refuse_planted(struct cli *cli, const struct stat *st)
+{
+    return error_set(&cli->error, HF_DENIED,
+                     "it is a pipe or a device that another user (uid %lu) made in a folder "
+                     "where everybody may write: nothing is written to it",
+                     (unsigned long)st->st_uid);
+}
+
+/* Checked before, since opening a pipe may wait for its reader, and after, since it may have become
+ * another meanwhile. */
+static enum hf_status open_stream(struct cli *cli, const struct safe_path *place, int *ret_fd)
+{
+    int follow = place->by_kernel ? 0 : AT_SYMLINK_NOFOLLOW;
+    struct stat st;
+    if (fstatat(place->folder, place->leaf, &st, follow) != 0)
+        return fail_errno(cli, "look at it");
+    if (is_planted(place->folder, &st))
+        return refuse_planted(cli, &st);
+    int fd = openat(place->folder, place->leaf,
+                    O_WRONLY | O_CLOEXEC | (place->by_kernel ? 0 : O_NOFOLLOW));
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        fail_errno(cli, "open it");
+    } else if (is_planted(place->folder, &st)) {
+        refuse_planted(cli, &st);
+    } else {
+        *ret_fd = fd;
+        return HF_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    return cli->error.status;
+}
+
+enum hf_status target_open_stream(struct cli *cli, const char *path, int *ret_fd)
+{
+    struct safe_path place;
+    enum hf_status status = safe_path_open(path, &place, &cli->error);
+    if (status == HF_OK)
+        status = open_stream(cli, &place, ret_fd);
+    safe_path_close(&place);
+    if (status != HF_OK)
+        name_file(cli, path);
+    return status;
+}
+
 static enum hf_status fetch_to_device(struct cli *cli, const char *path, fetch_fn *fetch,
                                       void *argument)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_errno(cli, "open the file");
-    enum hf_status status = fetch_to_stream(cli, fd, fetch, argument);
+    int fd;
+    enum hf_status status = target_open_stream(cli, path, &fd);
+    if (status != HF_OK)
+        return status;
+    status = fetch_to_stream(cli, fd, fetch, argument);
     close(fd);
     return status;
 }

@@ -30,6 +30,10 @@ enum hf_status source_take(struct cli *cli, const char *path, struct view label,
  * folder is INVALID. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
+/* Opens such a device or pipe to write to it; DENIED when another user made it, or a link on the
+ * way, in a folder where everybody may write. */
+enum hf_status target_open_stream(struct cli *cli, const char *path, int *ret_fd);
+
 /* A file that is written under another name first (merge/new_file.h); a second signal removes it,
  * and new_file_release drops it. */
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);

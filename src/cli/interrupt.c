@@ -32,8 +32,8 @@ static void on_signal(int number)
     }
     for (size_t i = 0; i < INTERRUPT_PATHS; i++) {
         const char *path = atomic_load(&paths_to_remove[i]);
-        if (path)
-            unlink(path);
+        if (path && unlink(path) != 0)
+            rmdir(path);
     }
     const char *words = atomic_load(&last_words);
     if (words)

@@ -16,9 +16,9 @@ bool interrupted(void);
 /* CANCELLED once a signal has come, else OK. */
 enum hf_status interrupt_check(struct hf_error *error);
 
-/* Names the files that the second signal removes on its way out; NULL: none any more. The text
- * must live until then. */
-#define INTERRUPT_PATHS 2
+/* Names the files that the second signal removes on its way out, or a folder, last, if it is empty
+ * then; NULL: none any more. The text must live until then. */
+#define INTERRUPT_PATHS 3
 void interrupt_removes(size_t which, const char *path);
 
 /* The same for what the second signal writes to stdout, to give a terminal back as it was. */

@@ -4,8 +4,6 @@
 #include "cli/store.h"
 #include "store/stream.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 static bool is_standard(struct view path)
@@ -63,10 +61,11 @@ static enum hf_status get_to_stream(struct cli *cli, struct get_call *get, int t
 
 static enum hf_status get_to_device(struct cli *cli, struct get_call *get, struct view path)
 {
-    int fd = open(path.data, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_from_errno(&cli->error, errno, "open the file to write to");
-    enum hf_status status = get_to_stream(cli, get, fd);
+    int fd;
+    enum hf_status status = target_open_stream(cli, path.data, &fd);
+    if (status != HF_OK)
+        return status;
+    status = get_to_stream(cli, get, fd);
     close(fd);
     return status;
 }

@@ -59,12 +59,13 @@ struct forge {
                            struct forge_product *ret_product, struct hf_error *error);
 };
 
-/* The real one: `scratch` is a folder on a local disk; files there are nameless or are
- * removed, and what a killed worker left (names that start with "holdfast-scratch-") is removed
- * by the next once nobody has it locked. Every source is checked against size and CRC32C as it is
- * fetched, one read again when that fails before it is blamed; the output's CRC32C is computed
- * from what was put. For a command the sources are checked again afterwards. `threads` of one
- * merge. */
+/* The real one: `scratch` is a folder on a local disk, in which it makes one of its own that no
+ * other user can look into; files there are nameless or are removed, and what a killed worker of
+ * the same user left (names that start with "holdfast-scratch-") is removed by the next once nobody
+ * has it locked. DENIED where other users could replace what is in `scratch`. Every source is
+ * checked against size and CRC32C as it is fetched, one read again when that fails before it is
+ * blamed; the output's CRC32C is computed from what was put. For a command the sources are checked
+ * again afterwards. `threads` of one merge. */
 struct forge *forge_files_new(struct env *env, struct store *store, const char *scratch,
                               size_t threads, struct hf_error *error);
 void forge_files_free(struct forge *forge);

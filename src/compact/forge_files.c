@@ -404,7 +404,7 @@ static enum hf_status compare_output(struct piece *piece, struct hf_error *error
     const char *path = path_in(piece, "compare");
     uint64_t size = 0;
     uint32_t crc = 0;
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd < 0)
         return forge_local_failure(error, path ? errno : ENOMEM, "make a scratch file");
     enum hf_status status = forge_get_object(piece, piece->order->output, fd, &progress, error);
@@ -515,11 +515,13 @@ static enum hf_status name_files(struct piece *piece, struct hf_error *error)
 static enum hf_status make_folder(struct piece *piece, struct hf_error *error)
 {
     struct forge_files *files = piece->files;
-    int size = snprintf(piece->folder, sizeof piece->folder, "%s/%" PRIuFAST64,
-                        files->scratch.path, atomic_fetch_add(&files->jobs, 1));
+    snprintf(piece->name, sizeof piece->name, "%" PRIuFAST64,
+             atomic_fetch_add(&files->jobs, 1));
+    int size = snprintf(piece->folder, sizeof piece->folder, "%s/%s", files->scratch.path,
+                        piece->name);
     if (size < 0 || size >= (int)sizeof piece->folder - 32)
         return error_set(error, HF_INVALID, "the path of the scratch folder is too long");
-    if (mkdir(piece->folder, 0700) != 0)
+    if (!scratch_make(&files->scratch, piece->name))
         return forge_local_failure(error, errno, "make a scratch folder");
     return HF_OK;
 }
@@ -585,7 +587,7 @@ static enum hf_status make(struct forge *forge, const struct forge_order *order,
     forge_give_back(&piece);
     env_cond_release(&piece.shared.changed);
     env_mutex_release(&piece.shared.mutex);
-    scratch_remove(piece.folder);
+    scratch_remove(&files->scratch, piece.name);
     if (status != HF_OK && atomic_load(&piece.disk_full))
         judge_room(&piece, error);
     arena_release(&piece.arena);

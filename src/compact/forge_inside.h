@@ -40,6 +40,7 @@ struct piece {
     struct forge_product *product;
     struct arena arena;
     char folder[PATH_MAX];
+    char name[24];      /* of its folder in the scratch folder */
     const char **paths; /* of the sources */
     struct lent *lent;  /* one for each */
     const char *output, *rejects;

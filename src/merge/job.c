@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* ---- Its start ----------------------------------------------------------------------- */
 
@@ -125,8 +124,8 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
     if (status == HF_OK)
         status = sink_keep(output, error);
     /* Rejects stay only beside the output that they were not fit for. */
-    if (status != HF_OK && !output->file.kept && job->rejecting && job->rejects.file.kept)
-        unlink(job->rejects.file.path);
+    if (status != HF_OK && !output->file.kept && job->rejecting)
+        new_file_take_back(&job->rejects.file);
     return status;
 }
 

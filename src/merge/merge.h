@@ -62,7 +62,8 @@ enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_codin
 struct merge_progress {
     bool (*step)(void *context, uint64_t bytes_done, uint64_t bytes_total);
     /* Files that are written under a name that is not theirs yet, for who wants to remove them
-     * should the process end by force: 0 for the output, 1 for rejects; NULL: no more. */
+     * should the process end by force: 0 for the output, 1 for rejects, 2 for the folder in which a
+     * command writes the output; NULL: no more. */
     void (*writes)(void *context, int which, const char *path);
     void *context;
 };

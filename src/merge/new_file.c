@@ -1,4 +1,5 @@
-/* new_file.c: names, modes and the order of calls that make a file appear at once. */
+/* new_file.c: names, modes and the order of calls that make a file appear at once. All is done in
+ * the folder that the path led to when it was opened, whatever becomes of the path meanwhile. */
 #include "merge/new_file.h"
 
 #include "base/view.h"
@@ -56,66 +57,114 @@ enum hf_status temporary_file(int *ret_fd, struct hf_error *error)
     return HF_OK;
 }
 
-static bool choose_names(struct new_file *file, struct env *env, const char *path)
+/* ---- Names --------------------------------------------------------------------------- */
+
+static bool choose_names(struct new_file *file, struct env *env, bool by_others)
 {
     char random[SCRATCH_DIGITS + 1];
+    const struct safe_path *place = &file->place;
+    int folder = (int)(place->leaf - place->text);
     env_random_hex(env, SCRATCH_DIGITS, random);
-    file->path = realpath(path, NULL);
-    if (!file->path)
-        file->path = strdup(path);
-    if (!file->path)
-        return false;
-    const char *slash = strrchr(file->path, '/');
-    size_t folder = slash ? (size_t)(slash + 1 - file->path) : 0;
-    size_t size = folder + NAME_MAX + 1;
+    file->path = place->text;
+    /* A long name is cut, to leave room for what is added. */
+    snprintf(file->part, sizeof file->part, "%.200s.part-%s", place->leaf, random);
+    size_t size = strlen(place->text) + sizeof file->part + sizeof "/";
     file->scratch = malloc(size);
-    if (file->scratch) /* a long name is cut, to leave room for what is added */
-        snprintf(file->scratch, size, "%.*s%.200s.part-%s", (int)folder, file->path,
-                 file->path + folder, random);
+    if (file->scratch && by_others)
+        snprintf(file->scratch, size, "%.*s%s/%s", folder, place->text, file->part,
+                 place->leaf);
+    else if (file->scratch)
+        snprintf(file->scratch, size, "%.*s%s", folder, place->text, file->part);
     return file->scratch != NULL;
 }
 
-static enum hf_status check_place(const struct new_file *file, const char *path,
-                                  struct hf_error *error)
+static enum hf_status check_path(const char *path, struct hf_error *error)
 {
     struct stat old;
     if (view_starts_with(view_of(path), VIEW("/dev/")) ||
         view_starts_with(view_of(path), VIEW("/proc/")))
         return error_set(error, HF_INVALID, "it must be a file that can be replaced");
-    if (stat(file->path, &old) == 0 && !S_ISREG(old.st_mode))
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
         return error_set(error, HF_INVALID, "it exists and is not a regular file");
     return HF_OK;
 }
 
-static void tell(const struct new_file *file, const char *scratch)
+/* The path again, now as it will be used. */
+static enum hf_status open_place(struct new_file *file, const char *path,
+                                 struct hf_error *error)
 {
-    if (file->watch.writes)
-        file->watch.writes(file->watch.context, file->watch.which, scratch);
+    struct stat old;
+    enum hf_status status = check_path(path, error);
+    if (status == HF_OK)
+        status = safe_path_open(path, &file->place, error);
+    if (status != HF_OK)
+        return status;
+    if (file->place.by_kernel)
+        return error_set(error, HF_INVALID, "it must be a file that can be replaced");
+    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(old.st_mode))
+        return error_set(error, HF_INVALID, "it exists and is not a regular file");
+    return HF_OK;
 }
 
-enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
-                                struct file_watch watch, struct hf_error *error)
+static void tell(const struct new_file *file, int which, const char *path)
 {
-    *file = (struct new_file){ .fd = -1, .watch = watch };
-    if (!choose_names(file, env, path))
-        return error_no_memory(error);
-    enum hf_status status = check_place(file, path, error);
+    if (file->watch.writes)
+        file->watch.writes(file->watch.context, which, path);
+}
+
+static enum hf_status prepare(struct new_file *file, struct env *env, const char *path,
+                              bool by_others, struct file_watch watch, struct hf_error *error)
+{
+    *file = NEW_FILE_NONE;
+    file->watch = watch;
+    enum hf_status status = open_place(file, path, error);
+    if (status == HF_OK && !choose_names(file, env, by_others))
+        status = error_no_memory(error);
     if (status == HF_OK)
-        tell(file, file->scratch);
+        tell(file, watch.which, file->scratch);
     return status;
 }
 
+/* ---- Making it ----------------------------------------------------------------------- */
+
+/* The mode of a file that another user put there to be replaced is none that we chose. */
 static void keep_mode(const struct new_file *file)
 {
     struct stat old;
-    if (stat(file->path, &old) == 0)
+    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(old.st_mode) && !is_planted(file->place.folder, &old))
         (void)!fchmod(file->fd, old.st_mode & 0777);
+}
+
+/* Whoever writes it says its name to all who can read its command line, so that it needs a folder
+ * that nobody else can put anything into. */
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct file_watch watch, struct hf_error *error)
+{
+    enum hf_status status = prepare(file, env, path, /* by_others */ true, watch, error);
+    if (status != HF_OK)
+        return status;
+    size_t folder = strlen(file->scratch) - strlen(file->place.leaf) - 1;
+    file->own_path = strndup(file->scratch, folder);
+    if (!file->own_path)
+        return error_no_memory(error);
+    tell(file, FILE_WATCH_FOLDER, file->own_path);
+    if (mkdirat(file->place.folder, file->part, 0700) == 0)
+        file->own = openat(file->place.folder, file->part,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (file->own >= 0)
+        return HF_OK;
+    error_from_errno(error, errno, "create a folder beside it");
+    (void)unlinkat(file->place.folder, file->part, AT_REMOVEDIR);
+    return error->status;
 }
 
 enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
 {
     struct stat info;
-    file->fd = open(file->scratch, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    file->fd =
+        openat(file->own, file->place.leaf, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file->fd < 0 && errno == ENOENT)
         return error_set(error, HF_UNAVAILABLE, "there is no output file");
     if (file->fd < 0 || fstat(file->fd, &info) != 0)
@@ -129,24 +178,29 @@ enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
 enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
                                struct file_watch watch, struct hf_error *error)
 {
-    enum hf_status status = new_file_reserve(file, env, path, watch, error);
+    enum hf_status status = prepare(file, env, path, /* by_others */ false, watch, error);
     if (status != HF_OK)
         return status;
-    file->fd = open(file->scratch, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->fd = openat(file->place.folder, file->part,
+                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file->fd < 0)
         return error_from_errno(error, errno, "create a file beside it");
     keep_mode(file);
     return HF_OK;
 }
 
+/* ---- Its name ------------------------------------------------------------------------ */
+
 enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
-    char path[PATH_MAX];
+    const struct safe_path *place = &file->place;
+    bool by_others = file->own >= 0;
     /* One that may be written to but not read cannot be synced; nor can any on some systems, which
      * say EINVAL. */
-    int folder = open(folder_of(file->path, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (rename(file->scratch, file->path) != 0) {
+    int folder = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (renameat(by_others ? file->own : place->folder, by_others ? place->leaf : file->part,
+                 place->folder, place->leaf) != 0) {
         status = error_from_errno(error, errno, "give it its name");
     } else {
         file->kept = true;
@@ -158,15 +212,34 @@ enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
     return status;
 }
 
+void new_file_take_back(struct new_file *file)
+{
+    if (file->kept)
+        (void)unlinkat(file->place.folder, file->place.leaf, 0);
+}
+
+static void remove_parts(struct new_file *file)
+{
+    if (file->own >= 0) {
+        folder_clear(file->own);
+        (void)unlinkat(file->place.folder, file->part, AT_REMOVEDIR);
+        close(file->own);
+    } else if (file->fd >= 0 && file->scratch && !file->kept) {
+        (void)unlinkat(file->place.folder, file->part, 0);
+    }
+}
+
 void new_file_release(struct new_file *file)
 {
-    bool remove = file->scratch && !file->kept;
-    if (remove && unlink(file->scratch) != 0 && errno == EISDIR)
-        rmdir(file->scratch);
-    tell(file, NULL);
+    if (file->scratch)
+        remove_parts(file);
+    tell(file, file->watch.which, NULL);
+    if (file->own_path)
+        tell(file, FILE_WATCH_FOLDER, NULL);
     if (file->fd >= 0)
         close(file->fd);
+    safe_path_close(&file->place);
     free(file->scratch);
-    free(file->path);
-    *file = (struct new_file){ .fd = -1 };
+    free(file->own_path);
+    *file = NEW_FILE_NONE;
 }

@@ -72,7 +72,7 @@ static bool flush_settled(struct sink *sink, bool last)
 
 static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_error *error)
 {
-    *sink = (struct sink){ .file = { .fd = -1 }, .budget = budget, .capacity = SINK_BYTES };
+    *sink = (struct sink){ .file = NEW_FILE_NONE, .budget = budget, .capacity = SINK_BYTES };
     sink->bytes = malloc(SINK_BYTES + COPY_STEP);
     return sink->bytes ? HF_OK : error_no_memory(error);
 }
@@ -183,5 +183,5 @@ void sink_release(struct sink *sink)
     encoder_free(sink->encoder);
     if (sink->budget)
         budget_give(sink->budget, sink->charged);
-    *sink = (struct sink){ .file = { .fd = -1 } };
+    *sink = (struct sink){ .file = NEW_FILE_NONE };
 }
