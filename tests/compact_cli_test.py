@@ -436,9 +436,10 @@ def _(s):
     create(s, "--grace", "1h")
     ingest(s, some_files(5))
     told = status(s)
-    equal(sorted(told), ["backlog", "barred", "catalogs", "deleting", "due", "last_hour", "levels", "members",
-                         "partition", "paused", "paused_why", "pins", "pressure", "quarantined",
-                         "quarantined_count", "settings", "tombstones", "under_way", "unsettled"])
+    equal(sorted(told), ["backlog", "barred", "catalogs", "deleting", "due", "last_hour", "levels",
+                         "members", "needs_allow_exec", "partition", "paused", "paused_why", "pins",
+                         "pressure", "quarantined", "quarantined_count", "settings", "tombstones",
+                         "under_way", "unsettled"])
     equal([(one["level"], one["chunks"], one["rows"]) for one in told["levels"]], [(0, 5, 10)])
     equal(told["due"]["groups"], 1)
     run(s)
@@ -576,8 +577,9 @@ def _(s):
 
 
 def command(s, script, *more):
-    """A partition that is merged by a script of ours."""
+    """A partition that is merged by a script of ours, which all workers here allow."""
     s.write("merge.sh", script)
+    s.env["HOLDFAST_ALLOW_EXEC"] = "/bin/sh"
     create(s, "--format", "usv", "--key", "1", "--time", "3",
            "--command", f"sh {s.file('merge.sh')} {{output}} {{inputs}}",
            "--time-limit", "500ms", "--grace", "1h", "--ttl", "300ms", *more)
@@ -604,6 +606,58 @@ def _(s):
     run(s, "--all", "--force")
     equal(b"".join(sorted(b"".join(s.get(key) for key in keys(s)).splitlines(True))),
           b"".join(sorted(b"".join(some_files(3)).splitlines(True))))
+
+
+MERGES = b'out=$1; shift; touch ran; env > seen; cat "$@" > "$out"\n'
+
+
+@it("a bucket's command runs only where --allow-exec names its program, and else is reported", DIR)
+def _(s):
+    command(s, MERGES)
+    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")  # whatever else runs here
+    sources = ingest(s, some_files(3))
+    del s.env["HOLDFAST_ALLOW_EXEC"]
+    for args in ([], ["--force"], ["--all"], ["--allow-exec", "/bin/cat"]):
+        text = fails(s, "DENIED", "compact", "run", "-q", *args)
+        true("partition default: needs --allow-exec: " in text and "'sh'" in text, text)
+    events = run(s, expect=code(s, "DENIED"))
+    true("needs --allow-exec" in of_kind(events, "trouble")[0]["why"], events)
+    equal(of_kind(events, "started"), [])
+    true(status(s)["needs_allow_exec"], "status --json")
+    true(re.search(r"^command +needs --allow-exec: ", s.out("compact", "status").decode(), re.M),
+         "status")
+    true("needs --allow-exec" in plan(s)["paused"], "plan --json")
+    true(b"paused: needs --allow-exec" in s.out("compact", "plan"), "plan")
+    true(not os.path.exists(s.file("ran")), "it ran")
+    equal((sorted(keys(s)), {chunk["tries"] for chunk in chunks(s)}), (sorted(sources), {0}))
+    watch = s.start("compact", "watch", "--json")
+    first = [json.loads(watch.stdout.readline()) for _ in range(1)]
+    true("needs --allow-exec" in first[0]["why"], first)
+    watch.terminate()
+    equal((watch.communicate(timeout=60)[1], watch.returncode), (b"", 0))
+    allowed = ["--allow-exec", "/bin/cat", "--allow-exec", "/bin/sh"]
+    equal(status(s, *allowed)["needs_allow_exec"], False)
+    equal(plan(s, *allowed)["paused"], None)
+    run(s, *allowed)
+    true(os.path.exists(s.file("ran")) and len(keys(s)) == 1, "now it runs")
+
+
+@it("what is allowed is named by absolute paths, as options or in the environment", DIR)
+def _(s):
+    command(s, MERGES)
+    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")  # whatever else runs here
+    ingest(s, some_files(3))
+    for given in ("sh", "bin/sh", ""):
+        true("absolute path" in fails(s, "INVALID", "compact", "run", "--allow-exec", given), given)
+    for given in ("sh", "/bin/cat:sh", "/bin/cat::/bin/sh"):
+        s.env["HOLDFAST_ALLOW_EXEC"] = given
+        true("HOLDFAST_ALLOW_EXEC" in fails(s, "INVALID", "compact", "run"), given)
+    s.env["HOLDFAST_ALLOW_EXEC"] = "/bin/cat:/bin/sh"
+    s.env.update(AWS_SECRET_ACCESS_KEY="hunter2", AWS_ACCESS_KEY_ID="access", LANG="C.UTF-8",
+                 SECRET="hunter2")
+    run(s)
+    seen = dict(line.split("=", 1) for line in s.read("seen").decode().splitlines())
+    equal(sorted(set(seen) - {"PWD", "OLDPWD", "SHLVL", "_"}), ["HOME", "LANG", "PATH", "TMPDIR"])
 
 
 @it("chunks that kill their worker are quarantined after their tries, and the rest goes on", DIR)

@@ -54,6 +54,10 @@ static void put_source(struct smithy *smithy, size_t index, struct view body, ui
                                                     .crc32c = crc32c(0, body) };
 }
 
+static const char *const allowed_programs[] = { "/bin/sh", "/usr/bin/sort", "/dev/null",
+                                                "/nowhere/no-such-program" };
+static const struct allow_exec allowed = { .programs = allowed_programs, .count = 4 };
+
 static void smithy_open(struct smithy *smithy)
 {
     struct hf_error error;
@@ -65,6 +69,7 @@ static void smithy_open(struct smithy *smithy)
     smithy->forge =
         forge_files_new(env_real(), &smithy->peer.way.base, smithy->scratch, 1, &error);
     ASSERT(smithy->forge);
+    forge_files_allow(smithy->forge, &allowed);
     smithy->settings = compact_settings_default();
     smithy->settings.format = MERGE_USV;
     smithy->settings.key = VIEW("1");
@@ -538,6 +543,99 @@ static void test_command_lies(void **state)
                    "changed or removed its input");
 }
 
+/* A command that leaves a file behind when it runs. */
+static void expect_refusal(const struct allow_exec *some, const char *program)
+{
+    struct smithy smithy;
+    char line[4600], marker[4200];
+    smithy_open(&smithy);
+    snprintf(marker, sizeof marker, "%s.ran", smithy.scratch);
+    snprintf(line, sizeof line, "%s -c 'touch %s; cat \"$@\" > {output}' x {inputs}", program,
+             marker);
+    smithy.settings.command = view_of(line);
+    forge_files_allow(smithy.forge, some);
+    assert_status(HF_DENIED,
+                  smithy.forge->allows(smithy.forge, &smithy.settings, &smithy.error),
+                  &smithy.error);
+    assert_status(HF_DENIED, forge(&smithy), &smithy.error);
+    assert_non_null(strstr(smithy.error.why, "needs --allow-exec"));
+    assert_non_null(strstr(smithy.error.why, program));
+    assert_false(smithy.product.group_fault || smithy.product.put_sent);
+    assert_int_equal(smithy.product.culprit, FORGE_NOBODY);
+    if (access(marker, F_OK) == 0) {
+        unlink(marker);
+        FAIL("%s was run", program);
+    }
+    smithy_close(&smithy);
+}
+
+static void test_command_is_not_allowed(void **state)
+{
+    static const char *const sort_only[] = { "/usr/bin/sort" };
+    const struct allow_exec none = { .count = 0 }, some = { .programs = sort_only, .count = 1 };
+    (void)state;
+    expect_refusal(&none, "sh");
+    expect_refusal(&none, "/bin/sh");
+    expect_refusal(&some, "sh");
+    expect_refusal(&allowed, "/usr/bin/../bin/sh");
+    expect_refusal(&allowed, "/tmp/sh");
+    expect_refusal(&allowed, "./sh");
+    expect_command("/usr/bin/sort -o {output} {inputs}", HF_OK, NULL);
+}
+
+/* What a shell sets by itself is not of our environment. */
+static bool is_listed(const char *variable)
+{
+    static const char *const names[] = { "PATH=",       "HOME=",     "LANG=",  "LC_ALL=",
+                                         "LC_COLLATE=", "LC_CTYPE=", "TZ=",    "TMPDIR=",
+                                         "PWD=",        "OLDPWD=",   "SHLVL=", "_=" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static void test_command_environment(void **state)
+{
+    char line[4600], *folder = test_dir_make(), seen[4200], variable[4096];
+    bool has_path = false;
+    (void)state;
+    assert_int_equal(setenv("AWS_SECRET_ACCESS_KEY", "hunter2", 1), 0);
+    assert_int_equal(setenv("HOLDFAST_STORE", "dir:secret", 1), 0);
+    assert_int_equal(setenv("LD_PRELOAD_OF_A_TEST", "x", 1), 0);
+    snprintf(seen, sizeof seen, "%s/seen", folder);
+    snprintf(line, sizeof line,
+             "sh -c '(env; ulimit -c) > %s; head -n 1 -q \"$@\" > {output}' x {inputs}", seen);
+    expect_command(line, HF_OK, NULL);
+    FILE *file = fopen(seen, "r");
+    assert_non_null(file);
+    while (fgets(variable, sizeof variable, file)) {
+        has_path |= strncmp(variable, "PATH=", 5) == 0;
+        if (!is_listed(variable) && strcmp(variable, "0\n") != 0)
+            FAIL("it saw %s", variable);
+    }
+    fclose(file);
+    assert_true(has_path);
+    assert_int_equal(unsetenv("AWS_SECRET_ACCESS_KEY") | unsetenv("HOLDFAST_STORE") |
+                         unsetenv("LD_PRELOAD_OF_A_TEST"),
+                     0);
+    test_dir_remove(folder);
+}
+
+static void test_command_limits(void **state)
+{
+    struct allow_exec small = allowed;
+    (void)state;
+    small.file_bytes_max = 4096;
+    struct smithy smithy;
+    smithy_open(&smithy);
+    forge_files_allow(smithy.forge, &small);
+    smithy.settings.command = VIEW("sh -c 'head -c 100000 /dev/zero > {output}' x {inputs}");
+    assert_status(HF_UNAVAILABLE, forge(&smithy), &smithy.error);
+    assert_non_null(strstr(smithy.error.why, "/bin/sh"));
+    smithy_close(&smithy);
+}
+
 /* ---- Scratch folders ----------------------------------------------------------------- */
 
 static void test_stale_folders(void **state)
@@ -721,6 +819,10 @@ int main(void)
         IT("a command that cannot be started is nobody's fault", test_command_cannot_start),
         IT("a command that hangs is ended", test_command_hangs),
         IT("a command that lies is found out", test_command_lies),
+        IT("a command runs only if its program is allowed", test_command_is_not_allowed),
+        IT("a command sees what is listed of the environment, and no credentials",
+           test_command_environment),
+        IT("limits hold for a command of the bucket", test_command_limits),
         IT("folders of the dead are removed, those of the living are not", test_stale_folders),
         IT("a folder that another user made, that others may enter, or a link is left alone",
            test_folders_of_others),

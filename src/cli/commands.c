@@ -71,6 +71,8 @@ const struct topic topics[] = {
       NULL,
       { { "HOLDFAST_STORE", "the store's URL when there is no --store" },
         { "HOLDFAST_TOKEN", "set by run for its command: the fencing token of its lock" },
+        { "HOLDFAST_ALLOW_EXEC", "programs that a bucket's command may run in workers, as "
+                                 "--allow-exec, separated by ':'" },
         { "HOLDFAST_LEASE",
           "set by run for its command: the lease, for other commands; a name of "
           "what is held, of no use without access to the store" },

@@ -13,6 +13,16 @@
         .summary = "a folder on a local disk for files on their way; $TMPDIR if left out"    \
     }
 
+/* HOLDFAST_ALLOW_EXEC means the same, for services. */
+#define ALLOW_EXEC_OPTION                                                                 \
+    {                                                                                     \
+        .name = "allow-exec", .type = OPTION_TEXT, .many = true, .value = "PATH",         \
+        .completion = COMPLETE_FILE,                                                      \
+        .summary =                                                                        \
+            "let the bucket's command run this program here, with any arguments; may be " \
+            "given many times, and adds to $HOLDFAST_ALLOW_EXEC"                          \
+    }
+
 /* What create and set have in common. */
 #define SETTINGS_OPTIONS                                                                      \
     { .name = "key",                                                                          \
@@ -122,6 +132,20 @@
           .type = OPTION_COUNT,                                                         \
           .value = "N",                                                                 \
           .summary = "of each merge; one a processor, up to 4, if left out" },          \
+        ALLOW_EXEC_OPTION,                                                              \
+        { .name = "limit-memory",                                                       \
+          .type = OPTION_SIZE,                                                          \
+          .value = "SIZE",                                                              \
+          .summary = "address space of each process of the bucket's command "           \
+                     "(default: 8GiB)" },                                               \
+        { .name = "limit-cpu",                                                          \
+          .type = OPTION_SPAN,                                                          \
+          .value = "SPAN",                                                              \
+          .summary = "processor time of each of its processes (default: 1h)" },         \
+        { .name = "limit-file",                                                         \
+          .type = OPTION_SIZE,                                                          \
+          .value = "SIZE",                                                              \
+          .summary = "size of each file that they write (default: 64GiB)" },            \
         PARTITION_OPTION
 
 #define EVENTS_JSON                                                                            \
@@ -149,7 +173,8 @@ const struct command compact_commands[] = {
                      "with others CONFLICT.",
                      "--format, --key, --time and --no-header mean what they do for merge, and "
                      "cannot change once there are chunks. With --command a program of yours "
-                     "merges." },
+                     "merges; workers run it only if they allow that program by "
+                     "--allow-exec." },
         .json = "one JSON object with the partition and its settings",
         .examples = { { "holdfast compact create --partition logs --format usv --key 1 --time "
                         "3",
@@ -203,6 +228,7 @@ const struct command compact_commands[] = {
         .summary = "show what run would do now, and how many requests that takes",
         .options = { { .name = "force",
                        .summary = "as run --force would: all that can be merged" },
+                     ALLOW_EXEC_OPTION,
                      PARTITION_OPTION },
         .details = { "A line for each group of chunks that would be merged into one, then the "
                      "sums. Requests are those of one worker, with --jobs 1, when nobody else "
@@ -234,9 +260,20 @@ const struct command compact_commands[] = {
                      "quarantined. The exit status is that of the "
                      "first failure. Ctrl-C gives the leases back and ends; the second one "
                      "ends "
-                     "at once." },
+                     "at once.",
+                     "Whoever can write to the bucket chooses the command of a partition. A "
+                     "worker runs it only if --allow-exec names its program; else it merges "
+                     "nothing of that partition and reports that it needs --allow-exec. The "
+                     "arguments are the bucket's too: allow a program that does nothing but "
+                     "merge files, not a shell or a program that can start others. It runs in "
+                     "a "
+                     "process group of its own, with the limits above, and sees only PATH, "
+                     "HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ and TMPDIR of the "
+                     "environment." },
         .json = EVENTS_JSON,
         .examples = { { "holdfast compact run", "what is due now" },
+                      { "holdfast compact run --allow-exec /usr/local/bin/merge-logs",
+                        "also where the partition's command is that program" },
                       { "holdfast compact run --all --force --jobs 1 --json",
                         "everything into as few chunks as can be, with figures" } },
         .run = run_compact_run,
@@ -262,11 +299,13 @@ const struct command compact_commands[] = {
     {
         .path = "compact status",
         .summary = "show how a partition is: chunks, backlog, jobs, members",
-        .options = { PARTITION_OPTION },
+        .options = { ALLOW_EXEC_OPTION, PARTITION_OPTION },
         .details = { "Chunks by level; what is due; who merges what, since when, and for how "
                      "long without renewal; the jobs of the last hour; what is quarantined and "
                      "why; tombstones, which undelete brings back; names that are being "
-                     "deleted." },
+                     "deleted.",
+                     "A partition whose command may not run here is reported as needing "
+                     "--allow-exec; name the options that its workers have." },
         .json = "one JSON object",
         .examples = { { "holdfast compact status", "at a glance" },
                       { "holdfast compact status --json", "with all settings and records" } },

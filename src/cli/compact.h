@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "cli/cli.h"
 #include "cli/json_add.h"
+#include "compact/allow_exec.h"
 #include "compact/shelf.h"
 #include "store/observe.h"
 
@@ -50,6 +51,10 @@ struct view partition_option(struct cli *cli);
 
 /* The folder of --scratch, or where temporary files usually go. */
 const char *scratch_folder(struct cli *cli);
+
+/* The programs that commands of the bucket may run here, of --allow-exec and $HOLDFAST_ALLOW_EXEC,
+ * without limits. They live as long as the cli. */
+enum hf_status take_allow_exec(struct cli *cli, struct allow_exec *ret_allowed);
 
 /* shelf_walk for commands that only look: a catalog that cannot be read is told on stderr, and
  * the rest goes on; the first such reason is returned at the end, as reported. */

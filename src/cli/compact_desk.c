@@ -87,6 +87,54 @@ const char *scratch_folder(struct cli *cli)
     return folder && folder[0] ? folder : "/tmp";
 }
 
+/* ---- Commands of the bucket ----------------------------------------------------------- */
+
+#define ALLOW_EXEC_VARIABLE "HOLDFAST_ALLOW_EXEC"
+#define ALLOW_EXEC_MAX      64
+
+struct program_list {
+    struct cli *cli;
+    const char **programs;
+    size_t count;
+};
+
+/* A program must be the same wherever the worker was started. */
+static enum hf_status add_program(struct program_list *list, const char *where,
+                                  struct view path)
+{
+    struct cli *cli = list->cli;
+    if (path.size == 0 || path.data[0] != '/')
+        return error_set(&cli->error, HF_INVALID,
+                         "%s takes the absolute path of a program, not '%.*s'", where,
+                         VIEW_ARGS(view_first(path, 80)));
+    if (list->count == ALLOW_EXEC_MAX)
+        return error_set(&cli->error, HF_INVALID, "%d programs may be allowed, no more",
+                         ALLOW_EXEC_MAX);
+    struct view copy = arena_copy(&cli->arena, path);
+    if (!copy.data)
+        return error_no_memory(&cli->error);
+    list->programs[list->count++] = copy.data;
+    return HF_OK;
+}
+
+enum hf_status take_allow_exec(struct cli *cli, struct allow_exec *ret_allowed)
+{
+    struct program_list list = { .cli = cli };
+    const char *variable = getenv(ALLOW_EXEC_VARIABLE);
+    struct view rest = view_of(variable ? variable : "");
+    enum hf_status status = HF_OK;
+    list.programs = arena_take(&cli->arena, ALLOW_EXEC_MAX * sizeof *list.programs);
+    if (!list.programs)
+        return error_no_memory(&cli->error);
+    for (const struct option_value *value = cli_option(cli, "allow-exec");
+         value && status == HF_OK; value = value->next)
+        status = add_program(&list, "--allow-exec", value->text);
+    while (rest.size > 0 && status == HF_OK)
+        status = add_program(&list, ALLOW_EXEC_VARIABLE, view_cut(&rest, ':'));
+    *ret_allowed = (struct allow_exec){ .programs = list.programs, .count = list.count };
+    return status;
+}
+
 /* ---- Walking ------------------------------------------------------------------------- */
 
 struct walk {

@@ -12,6 +12,7 @@
 struct planning {
     struct desk *desk;
     struct leased_chunks leased;
+    struct allow_exec allowed;
     json_t *groups;
     uint64_t group_count, source_count, bytes, rows;
     uint64_t leased_count, quarantined;
@@ -71,10 +72,15 @@ static enum hf_status plan_catalog(void *argument, struct slot *slot,
     struct planning *planning = argument;
     struct cli *cli = planning->desk->cli;
     struct plan plan;
+    const char *program;
     struct plan_options options = { .is_leased = chunk_is_leased,
                                     .argument = &planning->leased,
                                     .force = cli_given(cli, "force") };
     (void)evidence;
+    struct hf_error why;
+    if (catalog->settings.command.size > 0 && !planning->paused[0] &&
+        allow_exec_find(&planning->allowed, catalog->settings.command, &program, &why) != HF_OK)
+        snprintf(planning->paused, sizeof planning->paused, "%s", why.why);
     enum hf_status status = plan_make(catalog, &options, &plan, &cli->error);
     if (status != HF_OK)
         return status;
@@ -156,6 +162,8 @@ enum hf_status run_compact_plan(struct cli *cli)
                                  .leased = LEASED_CHUNKS_INIT,
                                  .groups = json_array() };
     enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = take_allow_exec(cli, &planning.allowed);
     if (status == HF_OK)
         status = plan_all(&planning);
     if (status == HF_OK || cli->reported) {

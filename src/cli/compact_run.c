@@ -18,12 +18,18 @@
 #define JOBS_USUAL_MAX 4
 #define MEMORY_USUAL   (256 * MIB)
 
+/* Of each process of a bucket's command. */
+#define EXEC_MEMORY_USUAL (8 * GIB)
+#define EXEC_FILE_USUAL   (64 * GIB)
+#define EXEC_CPU_USUAL    SPAN_S(3600)
+
 struct working {
     struct cli *cli;
     struct desk desk;
     struct forge *forge;
     struct worker *worker;
     struct worker_options options;
+    struct allow_exec allowed; /* commands of the bucket that may run */
     size_t threads;
     struct gauge gauge;
     bool busy;           /* there was something to do at the last plan */
@@ -82,6 +88,21 @@ static enum hf_status take_memory(struct working *working)
     return HF_OK;
 }
 
+/* Of commands of the bucket, which nobody here has written. */
+static enum hf_status take_exec(struct working *working)
+{
+    struct cli *cli = working->cli;
+    struct allow_exec *allowed = &working->allowed;
+    const struct option_value *memory = cli_option(cli, "limit-memory");
+    const struct option_value *file = cli_option(cli, "limit-file");
+    const struct option_value *cpu = cli_option(cli, "limit-cpu");
+    enum hf_status status = take_allow_exec(cli, allowed);
+    allowed->memory_bytes_max = memory ? memory->number : EXEC_MEMORY_USUAL;
+    allowed->file_bytes_max = file ? file->number : EXEC_FILE_USUAL;
+    allowed->cpu_limit = cpu ? cpu->span : EXEC_CPU_USUAL;
+    return status;
+}
+
 static enum hf_status take_options(struct working *working)
 {
     struct cli *cli = working->cli;
@@ -94,6 +115,8 @@ static enum hf_status take_options(struct working *working)
         status = take_count(cli, "threads", MERGE_THREADS_MAX, &working->threads);
     if (status == HF_OK)
         status = take_memory(working);
+    if (status == HF_OK)
+        status = take_exec(working);
     if (status == HF_OK && options->mode == WORKER_WATCH && cli_given(cli, "poll"))
         options->poll = cli_option(cli, "poll")->span;
     return status;
@@ -256,6 +279,7 @@ static enum hf_status open_all(struct working *working)
                                      working->threads, &cli->error);
     if (!working->forge)
         return cli->error.status;
+    forge_files_allow(working->forge, &working->allowed);
     working->options.label = view_of(working->desk.client->holder);
     return worker_new(working->desk.shelf, working->forge, &working->options, &working->worker,
                       &cli->error);

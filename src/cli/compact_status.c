@@ -68,6 +68,17 @@ static enum hf_status count_due(struct overview *view, const struct catalog *cat
     return HF_OK;
 }
 
+static void look_at_command(struct overview *view, const struct compact_settings *settings)
+{
+    const char *program;
+    struct hf_error why;
+    if (settings->command.size == 0 || view->needs_allow_exec ||
+        allow_exec_find(&view->allowed, settings->command, &program, &why) != HF_DENIED)
+        return;
+    view->needs_allow_exec = true;
+    snprintf(view->needs_why, sizeof view->needs_why, "%s", why.why);
+}
+
 static enum hf_status look_at_catalog(void *argument, struct slot *slot,
                                       const struct catalog *catalog,
                                       const struct evidence *evidence)
@@ -78,6 +89,7 @@ static enum hf_status look_at_catalog(void *argument, struct slot *slot,
         view->settings = settings_as_json(&catalog->settings);
     if (view->catalog_count == 1)
         view->backlog_max = catalog->settings.backlog_max;
+    look_at_command(view, &catalog->settings);
     for (size_t i = 0; i < catalog->live_count; i++)
         count_chunk(view, &catalog->live[i]);
     count_dead(view, catalog);
@@ -258,6 +270,8 @@ enum hf_status run_compact_status(struct cli *cli)
                              .records = json_array(),
                              .members = json_array() };
     enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK)
+        status = take_allow_exec(cli, &view.allowed);
     if (status == HF_OK)
         status = gather(&view);
     if (status == HF_OK || (cli->reported && view.catalog_count > 0)) {

@@ -22,6 +22,9 @@ struct overview {
     bool paused;
     char why[HF_WHY_MAX];
     json_t *settings;
+    struct allow_exec allowed;
+    bool needs_allow_exec; /* its command may not run here: */
+    char needs_why[HF_WHY_MAX];
     struct level_sum levels[CASCADE_LEVELS_MAX];
     uint64_t pressure, backlog_max;
     uint64_t due_groups, due_bytes;

@@ -56,6 +56,7 @@ void overview_tell_json(struct overview *view)
     json_add_bool(&object, "paused", view->paused);
     json_add_words(&object, "paused_why", view_of(view->paused ? view->why : ""));
     json_add_bool(&object, "barred", view->leased.barred.count > 0);
+    json_add_bool(&object, "needs_allow_exec", view->needs_allow_exec);
     json_add(&object, "settings", json_incref(view->settings));
     json_add(&object, "levels", levels_as_json(view));
     json_add(&object, "backlog",
@@ -201,6 +202,11 @@ void overview_tell(struct overview *view)
     if (view->paused) {
         output_print(out, LABEL, "paused");
         output_words(out, view_of(view->why[0] ? view->why : "nobody said why"));
+        output_text(out, "\n");
+    }
+    if (view->needs_allow_exec) {
+        output_print(out, LABEL, "command");
+        output_words(out, view_of(view->needs_why));
         output_text(out, "\n");
     }
     if (view->leased.damage.status != HF_OK)

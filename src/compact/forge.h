@@ -4,6 +4,7 @@
 #ifndef COMPACT_FORGE_H
 #define COMPACT_FORGE_H
 
+#include "compact/allow_exec.h"
 #include "compact/settings.h"
 #include "store/store.h"
 
@@ -51,12 +52,17 @@ struct forge_product {
  *                superseded + rejected, and rows_in is what the catalog says
  *   CORRUPT      a source is not what the catalog says: size, checksum or rows (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller looks whether it is still live
+ *   DENIED       the settings name a command that may not run here, or the store refused
  *   CANCELLED    go_on said so
  *   UNSURE       the output may or may not be there
  *   others       as in merge.h and store.h */
 struct forge {
     enum hf_status (*make)(struct forge *forge, const struct forge_order *order,
                            struct forge_product *ret_product, struct hf_error *error);
+    /* Whether it would make anything of chunks with these settings, whoever asks: DENIED when they
+     * name a command that may not run here. NULL: of all. */
+    enum hf_status (*allows)(struct forge *forge, const struct compact_settings *settings,
+                             struct hf_error *error);
 };
 
 /* The real one: `scratch` is a folder on a local disk, in which it makes one of its own that no
@@ -69,5 +75,9 @@ struct forge {
 struct forge *forge_files_new(struct env *env, struct store *store, const char *scratch,
                               size_t threads, struct hf_error *error);
 void forge_files_free(struct forge *forge);
+
+/* Lets commands of the bucket run: those that `allowed` lists, whose programs must live as long.
+ * Without it none does. */
+void forge_files_allow(struct forge *forge, const struct allow_exec *allowed);
 
 #endif

@@ -180,6 +180,10 @@ static struct merge_options options_of(struct piece *piece)
         options.coding = MERGE_PLAIN;
         options.command.line = settings->command;
         options.command.time_limit = SPAN_MS(settings->command_limit_ms);
+        options.command.program = piece->program;
+        options.command.memory_bytes_max = piece->files->exec.memory_bytes_max;
+        options.command.file_bytes_max = piece->files->exec.file_bytes_max;
+        options.command.cpu_limit = piece->files->exec.cpu_limit;
     }
     return options;
 }
@@ -563,6 +567,24 @@ static void judge_room(struct piece *piece, struct hf_error *error)
                  size_text(before.free, size));
 }
 
+/* No command runs but by this. */
+static enum hf_status find_program(const struct forge_files *files,
+                                   const struct compact_settings *settings,
+                                   const char **ret_program, struct hf_error *error)
+{
+    *ret_program = NULL;
+    if (settings->command.size == 0)
+        return HF_OK;
+    return allow_exec_find(&files->exec, settings->command, ret_program, error);
+}
+
+static enum hf_status allows(struct forge *forge, const struct compact_settings *settings,
+                             struct hf_error *error)
+{
+    const char *program;
+    return find_program((struct forge_files *)(void *)forge, settings, &program, error);
+}
+
 static enum hf_status make(struct forge *forge, const struct forge_order *order,
                            struct forge_product *ret_product, struct hf_error *error)
 {
@@ -577,7 +599,9 @@ static enum hf_status make(struct forge *forge, const struct forge_order *order,
         return error_set(error, HF_INVALID,
                          "a merge needs sources, and %zu MiB of memory at least",
                          MERGE_MEMORY_MIN / MIB);
-    enum hf_status status = make_folder(&piece, error);
+    enum hf_status status = find_program(files, order->settings, &piece.program, error);
+    if (status == HF_OK)
+        status = make_folder(&piece, error);
     if (status != HF_OK)
         return status;
     piece.room = scratch_room(piece.folder);
@@ -603,6 +627,7 @@ struct forge *forge_files_new(struct env *env, struct store *store, const char *
         return NULL;
     }
     files->forge.make = make;
+    files->forge.allows = allows;
     files->env = env;
     files->store = store;
     files->threads = threads;
@@ -611,6 +636,12 @@ struct forge *forge_files_new(struct env *env, struct store *store, const char *
         return NULL;
     }
     return &files->forge;
+}
+
+void forge_files_allow(struct forge *forge, const struct allow_exec *allowed)
+{
+    struct forge_files *files = (struct forge_files *)(void *)forge;
+    files->exec = *allowed;
 }
 
 void forge_files_free(struct forge *forge)

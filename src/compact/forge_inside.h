@@ -23,6 +23,7 @@ struct forge_files {
     struct store *store;
     size_t threads;
     struct scratch scratch;
+    struct allow_exec exec;    /* commands that may run */
     atomic_uint_fast64_t jobs; /* to name their folders */
     atomic_int lent;           /* descriptors of objects that are read where they lie */
 };
@@ -39,11 +40,12 @@ struct piece {
     const struct forge_order *order;
     struct forge_product *product;
     struct arena arena;
+    char name[24]; /* of its folder in the scratch folder */
     char folder[PATH_MAX];
-    char name[24];      /* of its folder in the scratch folder */
     const char **paths; /* of the sources */
     struct lent *lent;  /* one for each */
     const char *output, *rejects;
+    const char *program;      /* that a command runs; NULL: there is no command */
     uint64_t bytes;           /* of all sources */
     struct scratch_room room; /* when it began */
     atomic_bool disk_full;    /* it failed since there was no room for its files */

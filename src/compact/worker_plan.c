@@ -312,8 +312,14 @@ static void plan_catalog(struct planning *planning, struct slot *slot,
     struct plan_options options = { .is_leased = is_leased,
                                     .argument = planning->leases,
                                     .force = planning->worker->options.force };
+    struct forge *forge = planning->worker->forge;
     struct plan plan;
     struct hf_error error;
+    if (forge->allows && forge->allows(forge, &catalog->settings, &error) != HF_OK) {
+        error_prefix(&error, "the partition %s", slot->partition);
+        note_trouble(planning, &error);
+        return;
+    }
     if (plan_make(catalog, &options, &plan, &error) != HF_OK) {
         note_trouble(planning, &error);
         return;

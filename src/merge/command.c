@@ -236,6 +236,11 @@ enum hf_status command_words(struct view line, const char *const *inputs, size_t
 
 #define NAME_SHOWN 40 /* bytes of a command's name in a reason */
 
+/* All that a line which is not the user's own may know of our environment: no credentials. */
+static const char *const environment_names[] = { "PATH",       "HOME",     "LANG", "LC_ALL",
+                                                 "LC_COLLATE", "LC_CTYPE", "TZ",   "TMPDIR" };
+#define ENVIRONMENT_MAX (sizeof environment_names / sizeof environment_names[0])
+
 /* All that the forked child needs, ready before there is one: other threads may have held locks
  * of the C library when it was forked, so it makes system calls and nothing else. */
 struct plan {
@@ -249,6 +254,9 @@ struct plan {
     struct rlimit memory;
     struct rlimit file;
     struct rlimit cpu;
+    struct rlimit core;
+    char **environment;
+    char *listed[ENVIRONMENT_MAX + 1]; /* what it is for a line that is not the user's own */
 };
 
 /* Whether this is a file that may be run; else errno says why. */
@@ -308,6 +316,30 @@ static void plan_limits(struct plan *plan, const struct merge_command *command)
     plan->memory = lowered(plan->memory, command->memory_bytes_max, command->memory_bytes_max);
     plan->file = lowered(plan->file, command->file_bytes_max, command->file_bytes_max);
     plan->cpu = lowered(plan->cpu, seconds, seconds + 1);
+    check(getrlimit(RLIMIT_CORE, &plan->core) == 0);
+    if (command->program)
+        plan->core = (struct rlimit){ 0, 0 };
+}
+
+static char *find_variable(const char *name)
+{
+    size_t size = strlen(name);
+    for (char **at = environ; at && *at; at++)
+        if (strncmp(*at, name, size) == 0 && (*at)[size] == '=')
+            return *at;
+    return NULL;
+}
+
+static void plan_environment(struct plan *plan, const struct merge_command *command)
+{
+    size_t count = 0;
+    plan->environment = command->program ? plan->listed : environ;
+    for (size_t i = 0; i < ENVIRONMENT_MAX; i++) {
+        char *variable = find_variable(environment_names[i]);
+        if (variable)
+            plan->listed[count++] = variable;
+    }
+    plan->listed[count] = NULL;
 }
 
 static bool take_place(const struct plan *plan)
@@ -316,7 +348,8 @@ static bool take_place(const struct plan *plan)
            getppid() == plan->parent && dup2(plan->nothing, STDIN_FILENO) >= 0 &&
            dup2(plan->nothing, STDOUT_FILENO) >= 0 && dup2(plan->errors, STDERR_FILENO) >= 0 &&
            setrlimit(RLIMIT_AS, &plan->memory) == 0 &&
-           setrlimit(RLIMIT_FSIZE, &plan->file) == 0 && setrlimit(RLIMIT_CPU, &plan->cpu) == 0;
+           setrlimit(RLIMIT_FSIZE, &plan->file) == 0 &&
+           setrlimit(RLIMIT_CPU, &plan->cpu) == 0 && setrlimit(RLIMIT_CORE, &plan->core) == 0;
 }
 
 /* In the forked child. What we ignore or block ourselves is not what the command expects: a
@@ -328,7 +361,7 @@ static _Noreturn void become_command(const struct plan *plan)
         (void)!close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
         signal(SIGPIPE, SIG_DFL);
         sigprocmask(SIG_SETMASK, &plan->no_signals, NULL);
-        execve(plan->path, plan->words, environ);
+        execve(plan->path, plan->words, plan->environment);
     }
     int reason = errno;
     (void)!write(plan->failure, &reason, sizeof reason);
@@ -623,6 +656,7 @@ enum hf_status command_try(struct env *env, char **words, const struct merge_com
         return status;
     sigemptyset(&plan.no_signals);
     plan_limits(&plan, command);
+    plan_environment(&plan, command);
     if (!open_files(&plan, &process)) {
         char text[96] = "";
         status = error_set(error, HF_UNAVAILABLE, "open the pipes of a command: %s",

@@ -181,6 +181,14 @@ static enum hf_status run_command(struct job *job, const char *const *inputs, si
     char **words;
     enum hf_status status =
         command_words(command->line, inputs, count, file->scratch, &arena, &words, error);
+    if (status == HF_OK && command->program) {
+        size_t size = strlen(command->program) + 1;
+        words[0] = arena_take(&arena, size);
+        if (words[0])
+            memcpy(words[0], command->program, size);
+        else
+            status = error_no_memory(error);
+    }
     if (status == HF_OK)
         status = command_try(job->env, words, command, &job->options->progress,
                              &job->result.command_ended, error);

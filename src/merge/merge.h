@@ -78,6 +78,11 @@ struct merge_command {
     uint64_t memory_bytes_max;
     uint64_t file_bytes_max;
     struct span cpu_limit;
+    /* NULL: the line is the user's own. It runs with our environment, and its first word is looked
+     * for in $PATH. Else the line is somebody else's: this program runs, whatever the first word
+     * says, with no more of our environment than PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ
+     * and TMPDIR, and leaves no core. */
+    const char *program;
 };
 
 struct merge_options {
