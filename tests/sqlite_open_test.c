@@ -92,6 +92,29 @@ static void a_folder_a_pipe_and_a_missing_path_are_refused(void **state)
     assert_int_not_equal(try_open("file/below", &store, &error), HF_OK);
 }
 
+/* Whoever made it: a copy of a store that names none of its objects would take those of the other
+ * for orphans. */
+static void a_link_to_the_objects_of_another_store_is_refused(void **state)
+{
+    (void)state;
+    static char bytes[MIB];
+    struct store *store = open_store("victim");
+    put_text(store, "large", (struct view){ big, 2 * SQLITE_INLINE_MAX });
+    store_close(store);
+    run_sql("victim", "PRAGMA wal_checkpoint(TRUNCATE)");
+    write_file("theirs", bytes, read_whole("victim", bytes, sizeof bytes));
+    run_sql("theirs", "DELETE FROM objects");
+    assert_int_equal(symlink("victim.objects", in_dir("theirs.objects")), 0);
+    struct hf_error error;
+    enum hf_status status = try_open("theirs", &store, &error);
+    assert_int_equal(count_files("victim.objects"), 1);
+    assert_status(HF_INVALID, status, &error);
+    assert_non_null(strstr(error.why, "it is a link"));
+    store = open_store("victim");
+    assert_holds(store, "large", (struct view){ big, 2 * SQLITE_INLINE_MAX });
+    store_close(store);
+}
+
 static void an_empty_file_is_a_new_store(void **state)
 {
     (void)state;
@@ -180,6 +203,8 @@ int main(void)
            a_database_without_its_tables_is_refused),
         IT("a folder, a pipe and a missing path are refused",
            a_folder_a_pipe_and_a_missing_path_are_refused),
+        IT("a link to the objects of another store is refused",
+           a_link_to_the_objects_of_another_store_is_refused),
         IT("an empty file is a new store", an_empty_file_is_a_new_store),
         IT("one missing folder is created", one_missing_folder_is_created),
         IT("names that mean something to SQLite are plain names",

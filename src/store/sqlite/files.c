@@ -44,6 +44,21 @@ enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *err
     return error_from_errno(error, errno, "create the folder");
 }
 
+/* A link is not followed: what no row names is removed here, and a link may lead to the objects of
+ * another store. */
+static enum hf_status open_folder(struct large_folder *folder, const char *path, bool create,
+                                  struct hf_error *error)
+{
+    struct stat info;
+    folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int failed = errno;
+    if (folder->fd >= 0 || (failed == ENOENT && !create))
+        return HF_OK;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+        return error_set(error, HF_INVALID, "it is a link, and must be a folder");
+    return error_from_errno(error, failed, "open it");
+}
+
 enum hf_status large_folder_open(struct large_folder *folder, const char *database_path,
                                  bool create, struct hf_error *error)
 {
@@ -52,11 +67,8 @@ enum hf_status large_folder_open(struct large_folder *folder, const char *databa
     if (size < 0 || (size_t)size >= sizeof path)
         return error_set(error, HF_INVALID, "the path of the store is too long");
     enum hf_status status = create ? folder_make(path, 0777, error) : HF_OK;
-    if (status == HF_OK) {
-        folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder->fd < 0 && !(errno == ENOENT && !create))
-            status = error_from_errno(error, errno, "open it");
-    }
+    if (status == HF_OK)
+        status = open_folder(folder, path, create, error);
     if (status != HF_OK)
         error_prefix(error, "the folder of large objects, %s", path);
     return status;
