@@ -181,8 +181,12 @@ static void note_rows(struct judge_catalog *judge, const struct judged_chunk *ch
 {
     for (size_t i = 0; i < chunk->row_count; i++) {
         struct row row = chunk->rows[i];
+        if (judge->rows[row.number].added)
+            world_fail(catalog_world(judge), "row %u is added twice: in %s, and in %s",
+                       row.number, judge->rows[row.number].chunk->key, chunk->key);
         judge->rows[row.number].row = row;
         judge->rows[row.number].added = true;
+        judge->rows[row.number].chunk = chunk;
         if (row.number > judge->newest[row.key])
             judge->newest[row.key] = row.number;
         if (row.number > judge->row_last)

@@ -85,8 +85,9 @@ struct judged_lease_table {
 struct judged_row {
     struct row row;
     bool added;
-    bool expired;  /* retention took it */
-    unsigned live; /* in so many chunks, as counted last */
+    const struct judged_chunk *chunk; /* in which it was added */
+    bool expired;                     /* retention took it */
+    unsigned live;                    /* in so many chunks, as counted last */
 };
 
 struct judged_pin {

@@ -11,8 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define ADD_ROWS_MAX    4
-#define ADD_CHUNKS_MAX  3
 #define UNSURE_MAX      3
 #define PIN_KEYS_MAX    3
 #define PIN_READS_MAX   6
@@ -26,16 +24,6 @@
                world_now_us((actor)->compact->run->world), __VA_ARGS__)
 
 /* ---- Adding -------------------------------------------------------------------------- */
-
-/* A chunk to be, and the name that it has for now. */
-struct batch {
-    struct chunk chunks[ADD_CHUNKS_MAX];
-    char keys[ADD_CHUNKS_MAX][KEY_BYTES_MAX + 1];
-    char bytes[ADD_CHUNKS_MAX][ADD_ROWS_MAX * ROW_BYTES + 1];
-    char partition[PARTITION_BYTES_MAX + 1];
-    size_t count;
-    struct mono_time drawn; /* of the oldest name */
-};
 
 /* Times of the last hours; where data expires, older ones too, and some whose first row is old. */
 static int64_t draw_ms(struct actor *actor, uint64_t hour)
@@ -64,13 +52,15 @@ static void draw_rows(struct actor *actor, struct row *rows, size_t count)
     }
 }
 
-static void make_chunk(struct actor *actor, struct chunk *chunk, char *bytes)
+static void make_chunk(struct actor *actor, struct compact_batch *batch, size_t index)
 {
-    struct row rows[ADD_ROWS_MAX];
-    size_t count = 1 + (size_t)actor_below(actor, ADD_ROWS_MAX);
+    struct row rows[COMPACT_ROWS_MAX];
+    struct chunk *chunk = &batch->chunks[index];
+    size_t count = 1 + (size_t)actor_below(actor, COMPACT_ROWS_MAX);
     draw_rows(actor, rows, count);
     rows_sort(rows, count);
-    rows_write(rows, count, bytes);
+    rows_write(rows, count, batch->bytes[index]);
+    batch->rows[index] = rows[0].number;
     *chunk = (struct chunk){ .size = count * ROW_BYTES,
                              .rows_known = true,
                              .rows = count,
@@ -83,17 +73,97 @@ static void make_chunk(struct actor *actor, struct chunk *chunk, char *bytes)
         if (rows[i].ms > chunk->max_ms)
             chunk->max_ms = rows[i].ms;
     }
-    chunk->crc32c = crc32c(0, (struct view){ bytes, count * ROW_BYTES });
+    chunk->crc32c = crc32c(0, (struct view){ batch->bytes[index], count * ROW_BYTES });
+}
+
+/* One that nobody has seen before. Those with identities can be added again by anybody. */
+static void make_batch(struct actor *actor, struct compact_batch *batch)
+{
+    struct compact *compact = actor->compact;
+    bool has_ids = !actor_one_in(actor, 3);
+    batch->count = 1;
+    if (actor_one_in(actor, 3))
+        batch->count = 1 + (size_t)actor_below(actor, COMPACT_BATCH_MAX);
+    for (size_t i = 0; i < batch->count; i++) {
+        make_chunk(actor, batch, i);
+        if (has_ids)
+            snprintf(batch->file_ids[i], sizeof batch->file_ids[i], "file-%u", batch->rows[i]);
+    }
+    batch->route_ms = batch->chunks[0].min_ms;
+    if (has_ids)
+        compact->made[compact->made_count++ % COMPACT_BATCHES_MAX] = *batch;
+}
+
+/* One of the last, whoever made it, and whatever became of it. */
+static void draw_batch(struct actor *actor, struct compact_batch *batch)
+{
+    const struct compact *compact = actor->compact;
+    size_t known =
+        compact->made_count < COMPACT_BATCHES_MAX ? compact->made_count : COMPACT_BATCHES_MAX;
+    if (known == 0 || !actor_one_in(actor, 3)) {
+        make_batch(actor, batch);
+        return;
+    }
+    *batch = compact->made[actor_below(actor, known)];
+    ACTOR_TRACE(actor, "node %u: adds %s again", node_number(actor->node), batch->file_ids[0]);
+}
+
+static struct slot *slot_of(struct actor *actor, struct view partition)
+{
+    struct slot *slot;
+    struct hf_error error;
+    check(shelf_slot(actor->shelf, partition, &slot, &error) == HF_OK);
+    return slot;
+}
+
+/* Leaves out what the catalogs above know. */
+static bool leave_out_known(struct actor *actor, struct compact_batch *batch)
+{
+    struct view file_ids[COMPACT_BATCH_MAX];
+    bool known[COMPACT_BATCH_MAX] = { false };
+    struct hf_error error;
+    size_t kept = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        file_ids[i] = view_of(batch->file_ids[i]);
+    if (slot_files_above(slot_of(actor, view_of(batch->partition)), file_ids, batch->count,
+                         known, &error) != HF_OK)
+        return false;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (known[i]) {
+            judge_told_known(actor->compact->judge, batch->rows[i]);
+            continue;
+        }
+        if (kept < i) {
+            batch->chunks[kept] = batch->chunks[i];
+            batch->rows[kept] = batch->rows[i];
+            memcpy(batch->file_ids[kept], batch->file_ids[i], sizeof batch->file_ids[i]);
+            memcpy(batch->bytes[kept], batch->bytes[i], sizeof batch->bytes[i]);
+        }
+        kept++;
+    }
+    batch->count = kept;
+    return kept > 0;
+}
+
+/* Whether all of them are known if they were ever added: the catalog may forget them otherwise, and
+ * nobody promises anything. */
+static bool are_remembered(struct actor *actor, const struct compact_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (!judge_remembers(actor->compact->judge, batch->rows[i]))
+            return false;
+    return true;
 }
 
 /* Names and puts all of a batch; what cannot be put is left out. */
-static bool put_batch(struct actor *actor, struct batch *batch)
+static bool put_batch(struct actor *actor, struct compact_batch *batch)
 {
     const struct compact_settings *settings = &actor->compact->plan.settings;
     struct hf_error error;
     size_t put = 0;
-    if (shelf_home(actor->shelf, VIEW("seed"), batch->chunks[0].min_ms, batch->partition,
-                   &error) != HF_OK)
+    if (shelf_home(actor->shelf, VIEW("seed"), batch->route_ms, batch->partition, &error) !=
+            HF_OK ||
+        !leave_out_known(actor, batch) || !are_remembered(actor, batch))
         return false;
     for (size_t i = 0; i < batch->count; i++) {
         struct mono_time drawn;
@@ -102,6 +172,7 @@ static bool put_batch(struct actor *actor, struct batch *batch)
                              settings, batch->keys[i], &drawn, &error) == HF_OK);
         judge_drawn(actor->compact->judge, batch->keys[i]);
         batch->chunks[i].key = view_of(batch->keys[i]);
+        batch->chunks[i].file_id = view_of(batch->file_ids[i]);
         if (i == 0)
             batch->drawn = drawn;
         put += compact_put(actor, batch->chunks[i].key, bytes, &error) == HF_OK;
@@ -124,17 +195,9 @@ static void dawdle(struct actor *actor)
     }
 }
 
-static struct slot *slot_of(struct actor *actor, struct view partition)
-{
-    struct slot *slot;
-    struct hf_error error;
-    check(shelf_slot(actor->shelf, partition, &slot, &error) == HF_OK);
-    return slot;
-}
-
 /* Asked again after UNSURE only OK is an answer: whatever else is said, it is of that asking,
  * and the one before may still land. */
-static enum hf_status add_batch(struct actor *actor, struct batch *batch)
+static enum hf_status add_batch(struct actor *actor, struct compact_batch *batch, bool *known)
 {
     struct slot *slot = slot_of(actor, view_of(batch->partition));
     enum hf_status status = HF_UNSURE;
@@ -142,7 +205,8 @@ static enum hf_status add_batch(struct actor *actor, struct batch *batch)
     struct catalog_op op = { .kind = CATALOG_ADD,
                              .chunks = batch->chunks,
                              .chunk_count = batch->count,
-                             .drawn = batch->drawn };
+                             .drawn = batch->drawn,
+                             .ret_known = known };
     for (int i = 0; i < UNSURE_MAX && status == HF_UNSURE; i++) {
         status = slot_apply(slot, &op, (struct mono_time){ 0 });
         unsure |= status == HF_UNSURE;
@@ -151,8 +215,13 @@ static enum hf_status add_batch(struct actor *actor, struct batch *batch)
         status = HF_UNSURE;
     ACTOR_TRACE(actor, "node %u: adds %zu from %s, and is told %s", node_number(actor->node),
                 batch->count, batch->keys[0], hf_status_name(status));
-    for (size_t i = 0; i < batch->count; i++)
-        judge_told_added(actor->compact->judge, batch->keys[i], status);
+    for (size_t i = 0; i < batch->count; i++) {
+        known[i] = known[i] && status == HF_OK;
+        judge_told_added(actor->compact->judge, batch->keys[i],
+                         known[i] ? HF_CONFLICT : status);
+        if (known[i])
+            judge_told_known(actor->compact->judge, batch->rows[i]);
+    }
     return status;
 }
 
@@ -176,16 +245,17 @@ static void condemn(struct actor *actor, const char *key)
 
 static void add(struct actor *actor)
 {
-    struct batch batch = { .count = 1 };
-    if (actor_one_in(actor, 3))
-        batch.count = 1 + (size_t)actor_below(actor, ADD_CHUNKS_MAX);
-    for (size_t i = 0; i < batch.count; i++)
-        make_chunk(actor, &batch.chunks[i], batch.bytes[i]);
+    struct compact_batch batch = { .count = 0 };
+    draw_batch(actor, &batch);
     for (int i = 0; i < 2; i++) {
+        bool known[COMPACT_BATCH_MAX] = { false };
         if (!put_batch(actor, &batch))
             return;
         dawdle(actor);
-        enum hf_status status = add_batch(actor, &batch);
+        enum hf_status status = add_batch(actor, &batch, known);
+        for (size_t k = 0; k < batch.count && status == HF_OK; k++)
+            if (known[k] && !actor_one_in(actor, 4))
+                condemn(actor, batch.keys[k]);
         if (status == HF_OK || status == HF_UNAVAILABLE || status == HF_TIMEOUT)
             return;
         for (size_t k = 0; k < batch.count && !actor_one_in(actor, 4); k++)

@@ -48,6 +48,24 @@ struct compact_cut {
     bool is_cut;
 };
 
+#define COMPACT_ROWS_MAX    4 /* of a chunk that is added */
+#define COMPACT_BATCH_MAX   3
+#define COMPACT_BATCHES_MAX 16
+
+/* Chunks that are added at once, and the names that they have for now. All go to one catalog, so
+ * what was added as a batch is added again as a batch. */
+struct compact_batch {
+    struct chunk chunks[COMPACT_BATCH_MAX];
+    char keys[COMPACT_BATCH_MAX][KEY_BYTES_MAX + 1];
+    char file_ids[COMPACT_BATCH_MAX][FILE_ID_DIGITS + 1]; /* empty: its writer gives none */
+    char bytes[COMPACT_BATCH_MAX][COMPACT_ROWS_MAX * ROW_BYTES + 1];
+    unsigned rows[COMPACT_BATCH_MAX]; /* the number of one row of each */
+    char partition[PARTITION_BYTES_MAX + 1];
+    size_t count;
+    int64_t route_ms;
+    struct mono_time drawn; /* of the oldest name */
+};
+
 struct compact {
     struct run *run;
     struct compact_plan plan;
@@ -57,6 +75,8 @@ struct compact {
     struct compact_cut cuts[NODES_MAX + 1];
     unsigned last_row; /* that was ever made */
     unsigned killers_left;
+    struct compact_batch made[COMPACT_BATCHES_MAX]; /* the last ones; to be added again */
+    size_t made_count;                              /* ever */
 };
 
 /* One life of a node. */

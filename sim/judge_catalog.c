@@ -209,6 +209,23 @@ void judge_told_added(struct judge_catalog *judge, const char *key, enum hf_stat
         judge_answer(judge, key, status == HF_OK, "added");
 }
 
+void judge_told_known(struct judge_catalog *judge, unsigned row)
+{
+    if (!judge->rows[row].added)
+        world_fail(catalog_world(judge), "row %u is told as already there, and is not", row);
+}
+
+/* It is dropped D after it was moved to deleting; a name lasts for half of D, by a clock that may
+ * run a little slower. */
+bool judge_remembers(const struct judge_catalog *judge, unsigned row)
+{
+    const struct judged_chunk *chunk = judge->rows[row].chunk;
+    if (!chunk || !chunk->ever_deleting)
+        return true;
+    int64_t since_us = catalog_now_us(judge) - chunk->since.applied_us;
+    return !chunk->dropped && since_us < judge->options.late_bound.us * 4 / 10;
+}
+
 void judge_told_merged(struct judge_catalog *judge, const char *output, bool committed)
 {
     judge_answer(judge, output, committed, "merged");

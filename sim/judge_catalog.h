@@ -12,6 +12,8 @@
  *   - a merge is undone in part;
  *   - a row that was added can be read no more, by all live chunks together, or can be read
  *     twice, unless retention took it;
+ *   - a row is added a second time, in whatever chunk (who asks for it sees to it that the first
+ *     is not forgotten yet: judge_remembers);
  *   - retention takes a chunk that has a row which is not old enough;
  *   - a name is used twice, or comes to be live too long after it was drawn;
  *
@@ -69,6 +71,13 @@ void judge_drawn(struct judge_catalog *judge, const char *key);
 
 /* What was told of adding it; of an answer other than UNSURE. */
 void judge_told_added(struct judge_catalog *judge, const char *key, enum hf_status status);
+
+/* The file that has this row is told as added before. */
+void judge_told_known(struct judge_catalog *judge, unsigned row);
+
+/* Whether a file with this row is known to its catalog if it was ever added, and will be as long as
+ * a name lasts that is drawn now. */
+bool judge_remembers(const struct judge_catalog *judge, unsigned row);
 
 /* What a job said of its output. */
 void judge_told_merged(struct judge_catalog *judge, const char *output, bool committed);

@@ -110,6 +110,51 @@ static void add_is_refused(void **state)
     catalog_free(catalog);
 }
 
+static struct chunk chunk_of_file(unsigned n, const char *file_id)
+{
+    struct chunk chunk = kit_chunk(0, n);
+    chunk.file_id = view_of(file_id);
+    return chunk;
+}
+
+static void a_file_is_added_once(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct chunk first[2] = { chunk_of_file(1, "one"), chunk_of_file(2, "two") };
+    struct chunk second[3] = { chunk_of_file(3, "two"), chunk_of_file(4, "three"),
+                               chunk_of_file(1, "one") };
+    bool known[3] = { true, true, true };
+    struct catalog_op op = {
+        .kind = CATALOG_ADD, .chunks = first, .chunk_count = 2, .ret_known = known
+    };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(10)), &op.error);
+    assert_true(op.changed && !known[0] && !known[1]);
+    /* Of several those are added that are new; the key that it has itself is no other file's. */
+    op.chunks = second;
+    op.chunk_count = 3;
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(11)), &op.error);
+    assert_true(op.changed && known[0] && !known[1] && !known[2]);
+    expect_state(catalog, second[0].key, CHUNK_UNKNOWN);
+    assert_int_equal(catalog->live_count, 3);
+    /* After a lost reply. */
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(12)), &op.error);
+    assert_true(!op.changed && op.already && known[0] && !known[1] && !known[2]);
+    assert_int_equal(catalog->writers[0].sequence, 3);
+    /* What has no identity is not compared. */
+    catalog_kit_add(catalog, 20, 2, catalog_kit_at(13));
+    assert_int_equal(catalog->live_count, 5);
+    struct chunk twice[2] = { chunk_of_file(30, "four"), chunk_of_file(31, "four") };
+    op.chunks = twice;
+    op.chunk_count = 2;
+    assert_status(HF_INVALID, kit_apply(catalog, &op, catalog_kit_at(14)), &op.error);
+    char long_id[FILE_ID_BYTES_MAX + 2] = "";
+    memset(long_id, 'x', FILE_ID_BYTES_MAX + 1);
+    struct hf_error error;
+    assert_status(HF_INVALID, add_one(catalog, chunk_of_file(32, long_id), 14, &error), &error);
+    catalog_free(catalog);
+}
+
 /* A key whose escapes make its entry too long. */
 static void long_entry_is_refused(void **state)
 {
@@ -422,6 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("chunks that are added get the next numbers of their writers", adds_with_sequences),
         IT("what was added is added once, whatever became of it", adds_once),
+        IT("a file is added once, under whatever name", a_file_is_added_once),
         IT("an add of names that are condemned, old, foreign or none is refused",
            add_is_refused),
         IT("an entry that would be too long is refused", long_entry_is_refused),

@@ -91,6 +91,38 @@ static void reads_all(void **state)
     catalog_free(catalog);
 }
 
+/* By hand only: nothing is added twice, and nothing falls over. */
+static void an_identity_that_stands_twice_is_read(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "{\"format\":\"holdfast.catalog/1\",\"partition\":\"default\",\"depth\":0,"
+        "\"settings\":{\"format\":\"usv\",\"key\":\"1\"},\"counts\":[],\"writers\":{\"w11\":9},"
+        "\"chunks\":[" CHUNK(
+            "data/default/L0/a.usv",
+            ",\"file_id\":\"x\"") "],"
+                                  "\"tombstones\":[{\"since\":" STAMP ",\"chunks\":[" CHUNK(
+                                      "data/default/L0/b.usv",
+                                      ",\"file_id\":\"x\"") "]}],"
+                                                            "\"deleting\":[{\"how\":"
+                                                            "\"retired\",\"since\":" STAMP
+                                                            ",\"keys\":[\"data/default/L0/"
+                                                            "c.usv\"],\"file_ids\":[\"x\","
+                                                            "\"y\"]}]}";
+    struct catalog *catalog = NULL;
+    struct hf_error error;
+    assert_status(HF_OK, kit_decode(two, &catalog, &error), &error);
+    catalog_check(catalog);
+    assert_true(catalog_knows_file(catalog, VIEW("x")) &&
+                catalog_knows_file(catalog, VIEW("y")));
+    struct view key = VIEW("data/default/L0/b.usv");
+    struct catalog_op op = { .kind = CATALOG_UNDELETE, .keys = &key, .key_count = 1 };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(50)), &op.error);
+    assert_true(catalog_knows_file(catalog, VIEW("x")));
+    catalog_free(catalog_kit_reload(catalog, NULL, 60));
+    catalog_free(catalog);
+}
+
 static void unknown_members_survive(void **state)
 {
     (void)state;
@@ -196,6 +228,9 @@ static void invariants_are_checked(void **state)
         { "\"partition\":\"default\"", "\"partition\":\"default\",\"parent\":\"p\"" },
         { "\"depth\":0", "\"depth\":1" },
         { "\"depth\":0", "\"depth\":-1" },
+        { "\"color\":\"red\"", "\"file_id\":\"\"" },
+        { "\"note\":1", "\"file_ids\":[]" },
+        { "\"mine\":null", "\"moved_file_ids\":[\"x\"]" },
         { "\"depth\":0", "\"depth\":0,\"depth\":0" },
         { "\"partition\":\"default\",", "" },
         { "\"level\":0", "\"level\":8" },
@@ -431,6 +466,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("everything that a catalog holds is read, and written back", reads_all),
+        IT("an identity that stands twice is read", an_identity_that_stands_twice_is_read),
         IT("unknown members survive changes beside them", unknown_members_survive),
         IT("those of tombstones survive a new stamp", unknown_members_of_graves_survive),
         IT("entries that do not change keep their bytes", unchanged_entries_keep_their_bytes),

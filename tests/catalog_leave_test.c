@@ -74,6 +74,79 @@ static void graves_move_after_grace(void **state)
     catalog_free(catalog);
 }
 
+static bool is_known(struct catalog *catalog, unsigned n, const char *file_id, int64_t seconds)
+{
+    struct chunk chunk = kit_chunk(0, n);
+    bool known = false;
+    chunk.file_id = view_of(file_id);
+    struct catalog_op op = { .kind = CATALOG_ADD,
+                             .chunks = &chunk,
+                             .chunk_count = 1,
+                             .drawn = catalog_kit_at(seconds).now,
+                             .ret_known = &known };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(seconds)), &op.error);
+    assert_true(known == !op.changed);
+    return known;
+}
+
+static struct catalog *reloaded(struct catalog *catalog)
+{
+    struct catalog *again = catalog_kit_reload(catalog, catalog, 1);
+    catalog_free(catalog);
+    return again;
+}
+
+static void a_file_is_known_until_its_name_is_dropped(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op;
+    assert_false(is_known(catalog, 1, "one", 1));
+    assert_false(is_known(catalog, 2, "two", 1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(10)), &op.error);
+    catalog = reloaded(catalog);
+    assert_true(is_known(catalog, 3, "one", 20)); /* a tombstone */
+    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
+    assert_true(is_known(catalog, 3, "one", 5001)); /* being deleted */
+    catalog = reloaded(catalog);
+    assert_int_equal(catalog->removals[0].file_id_count, 2);
+    assert_true(is_known(catalog, 3, "two", 5002));
+    struct view key = kit_key(0, 1);
+    op = (struct catalog_op){ .kind = CATALOG_TEND, .done = &key, .done_count = 1 };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(5003)), &op.error);
+    catalog = reloaded(catalog);
+    assert_true(is_known(catalog, 3, "one", 100000));
+    op = (struct catalog_op){ .kind = CATALOG_TEND, .gone = &key, .gone_count = 1 };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(106000)), &op.error);
+    assert_int_equal(catalog->removal_count, 0);
+    assert_false(is_known(catalog, 3, "one", 106001)); /* forgotten */
+    catalog_free(catalog);
+}
+
+static void what_is_undeleted_or_blamed_keeps_its_file(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op;
+    assert_false(is_known(catalog, 1, "one", 1));
+    assert_false(is_known(catalog, 2, "two", 1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(10)), &op.error);
+    struct view key = kit_key(0, 1);
+    op = (struct catalog_op){ .kind = CATALOG_UNDELETE, .keys = &key, .key_count = 1 };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
+    assert_true(is_known(catalog, 3, "one", 21) && is_known(catalog, 3, "two", 21));
+    op = (struct catalog_op){
+        .kind = CATALOG_QUARANTINE, .keys = &key, .key_count = 1, .reason = VIEW("x")
+    };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(22)), &op.error);
+    catalog = reloaded(catalog);
+    assert_true(is_known(catalog, 3, "one", 23));
+    op = (struct catalog_op){ .kind = CATALOG_RETIRE, .cutoff_ms = INT64_MAX };
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(24)), &op.error);
+    assert_true(is_known(catalog, 3, "one", 25) && is_known(catalog, 3, "two", 25));
+    catalog_free(catalog);
+}
+
 static void what_is_watched_moves(void **state)
 {
     (void)state;
@@ -300,6 +373,24 @@ static void splits(void **state)
     catalog_free(catalog);
 }
 
+static void a_split_catalog_knows_the_files_of_what_moved(void **state)
+{
+    (void)state;
+    struct catalog *catalog = kit_catalog();
+    struct catalog_op op;
+    assert_false(is_known(catalog, 1, "one", 1));
+    assert_false(is_known(catalog, 2, "two", 1));
+    assert_false(is_known(catalog, 3, "three", 1));
+    assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(10)), &op.error);
+    op = split_op(catalog);
+    assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
+    catalog = reloaded(catalog);
+    assert_int_equal(catalog->moved_file_id_count, 1);
+    assert_true(is_known(catalog, 4, "three", 21) && is_known(catalog, 4, "one", 21));
+    assert_false(catalog_knows_file(catalog, VIEW("four")));
+    catalog_free(catalog);
+}
+
 static void split_is_refused(void **state)
 {
     (void)state;
@@ -415,6 +506,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IT("chunks are retired once their last record is too old", retires_by_the_last_record),
         IT("graves move to deleting once their grace is over, whole", graves_move_after_grace),
+        IT("a file is known until the name of its chunk is dropped",
+           a_file_is_known_until_its_name_is_dropped),
+        IT("what is undeleted, quarantined or retired keeps its file",
+           what_is_undeleted_or_blamed_keeps_its_file),
         IT("a grave of another clock moves once it was watched", what_is_watched_moves),
         IT("what was not known to be written was not seen", unwritten_is_not_seen_before),
         IT("a name stays in deleting until it is done and D has passed", deleting_stays_for_d),
@@ -425,6 +520,8 @@ int main(void)
         IT("undelete is refused when the target is gone", undelete_is_refused),
         IT("undelete brings back one chunk that was retired", undelete_of_what_was_retired),
         IT("a split leaves a reference for each live entry, once", splits),
+        IT("a split catalog knows the files of what moved",
+           a_split_catalog_knows_the_files_of_what_moved),
         IT("a split of what changed meanwhile is refused", split_is_refused),
         IT("a child has what moved, and merges it under its own names",
            children_have_what_moved),

@@ -799,7 +799,8 @@ def make_chunks(s):
     """A partition with chunks that are due, and some that were merged."""
     s.run("compact", "create", "-q", "--format", "usv", "--key", "1", "--time", "3")
     for force in (["--force"], []):
-        s.run("compact", "ingest", "-q", "part-1.usv", "part-2.usv")
+        for part in ("part-1.usv", "part-2.usv"):
+            s.run("compact", "ingest", "-q", part, "--id", f"{part} {force}")
         s.run("compact", "run", "-q", *force)
     rows = s.lines("compact", "ls", "--all")
     for name, state in (("CHUNK", "live"), ("TOMBSTONE", "tombstone")):

@@ -180,12 +180,25 @@ def _(s):
     equal(listed[0]["crc32c"], audit.crc32c(s.read("a")))
     equal(s.get(listed[0]["key"]), s.read("a"))
     true(re.fullmatch(r"data/default/L0/2026/02/[0-9a-f]{32}\.usv", listed[0]["key"]), listed[0])
-    text = s.out("compact", "ingest", "a").decode()
-    true(re.fullmatch(r"ingested 1 file: 2 rows, \d+ B\n", text), text)
+    s.write("c", row("n", BEGIN))
+    text = s.out("compact", "ingest", "a", "c").decode()
+    true(re.fullmatch(r"ingested 1 file: 1 rows, \d+ B; 1 file was already there\n", text), text)
     equal(s.out("compact", "ingest", "a", "-q"), b"")
     lines = s.out("compact", "ls").decode().splitlines()
-    equal(len(lines), 4)
+    equal(len(lines), 3)
     true(re.match(r"L0 +\d+ B +2  2026-02-02T02:01:00.000Z  data/default/L0/", lines[0]), lines)
+
+
+@it("a file that was ingested before is already there; --id tells equal files apart", LOCAL)
+def _(s):
+    create(s, "--format", "concat")
+    s.write("a", b"beat\n")
+    for args in ([], ["--id", "monday"], ["--id", "tuesday"]):
+        for again in (False, True):
+            told, = s.lines("compact", "ingest", "a", *args)
+            equal((told["already_there"], told["key"] is None), (again, again))
+    equal(len(chunks(s)), 3)
+    fails(s, "INVALID", "compact", "ingest", "a", "a", "--id", "monday")
 
 
 @it("a file that is empty, missing or a folder is told and left; the rest goes on", DIR)
@@ -223,9 +236,10 @@ def _(s):
     create(s, "--backlog", "3")
     ingest(s, some_files(3))
     equal((status(s)["pressure"], status(s)["backlog"]), (100, {"chunks": 3, "most": 3}))
-    text = fails(s, "UNAVAILABLE", "compact", "ingest", "in-000", "--wait", "100ms")
+    s.write("more", row("more", BEGIN))
+    text = fails(s, "UNAVAILABLE", "compact", "ingest", "more", "--wait", "100ms")
     true("3" in text, text)
-    waiter = s.start("compact", "ingest", "-q", "in-000")
+    waiter = s.start("compact", "ingest", "-q", "more")
     run(s)
     equal((waiter.communicate(timeout=60), waiter.returncode), ((b"", b""), 0))
     equal(len(chunks(s)), 2)
@@ -237,7 +251,7 @@ def _(s):
 @it("run does what plan has said: the same groups, bytes and requests", LOCAL)
 def _(s):
     create(s, "--grace", "1h", "--ttl", "1h")
-    ingest(s, some_files(3))
+    ingest(s, some_files(3, tag="first"))
     run(s)  # the first one ever makes the lease table
     ingest(s, some_files(7) + some_files(2, hour=1) + some_files(3, hour=5))
     wanted = plan(s)
@@ -270,12 +284,12 @@ def _(s):
     true({"planned", "started", "committed", "compacted"} <= kinds, lines)
     true(re.match(r"compacted 1 group, \d+ B in \S+, .*: 6 rows in, 4 out, 2 superseded", lines[-1]),
          lines)
-    ingest(s, [row("k", BEGIN) + row("bad", "never")] + some_files(2))
+    ingest(s, [row("k", BEGIN) + row("bad", "never")] + some_files(2, tag="b"))
     text = s.out("compact", "run").decode()
     true("never" in s.get(re.search(r"1 rejected, kept in (\S+)", text)[1]).decode(), text)
-    ingest(s, [row("k", BEGIN) + row("bad", "never")] + some_files(2))
+    ingest(s, [row("l", BEGIN) + row("bad", "never")] + some_files(2, tag="c"))
     true(of_kind(run(s), "ended")[0]["rejects"].endswith(".rejects"), "for programs")
-    ingest(s, some_files(3))
+    ingest(s, some_files(3, tag="d"))
     equal(s.out("compact", "run", "-q"), b"")
 
 

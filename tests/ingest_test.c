@@ -560,9 +560,9 @@ static void a_file_that_changes_meanwhile_is_not_taken(void **state)
     assert_int_equal(stage.files[2].error.status, HF_UNAVAILABLE);
     assert_taken_once(&stage, 0);
 
-    /* The same just after its bytes were read. */
+    /* The same just after its bytes were read; the others are there already. */
     stage.calls = 0;
-    stage.hook_at = 3 + 2 * 3;
+    stage.hook_at = 3 + 2 * 1;
     assert_status(HF_UNAVAILABLE, ingest(&stage), &stage.error);
     assert_int_equal(stage.files[1].error.status, HF_OK);
     assert_int_equal(stage.files[2].error.status, HF_UNAVAILABLE);
@@ -594,8 +594,8 @@ static void when_it_is_stopped_what_was_put_is_added(void **state)
     stage.stop = false;
     stage.hook_at = 3; /* while they are looked through */
     assert_status(HF_CANCELLED, ingest(&stage), &stage.error);
-    for (size_t i = 0; i < stage.count; i++)
-        assert_int_equal(stage.files[i].error.status, HF_CANCELLED);
+    for (size_t i = 0; i < stage.count; i++) /* two are there already */
+        assert_int_equal(stage.files[i].error.status, i < 2 ? HF_OK : HF_CANCELLED);
     stage_close(&stage);
 }
 

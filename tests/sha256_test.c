@@ -51,6 +51,30 @@ static void assert_as_libcrypto(struct view bytes)
     assert_memory_equal(ours, theirs, sizeof ours);
 }
 
+static void in_pieces_it_is_the_same(void **state)
+{
+    (void)state;
+    struct prng prng = prng_seeded(14);
+    char bytes[1000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)prng_next(&prng);
+    for (int round = 0; round < 500; round++) {
+        struct view left = { bytes, (size_t)prng_below(&prng, sizeof bytes + 1) };
+        unsigned char whole[SHA256_BYTES], pieces[SHA256_BYTES];
+        struct hash_sha256_stream stream;
+        hash_sha256(left, whole);
+        hash_sha256_init(&stream);
+        while (left.size > 0) {
+            size_t size = (size_t)prng_below(&prng, round % 2 ? 5 : 200);
+            size = size < left.size ? size : left.size;
+            hash_sha256_add(&stream, view_first(left, size));
+            left = view_from(left, size);
+        }
+        hash_sha256_end(&stream, pieces);
+        assert_memory_equal(whole, pieces, sizeof whole);
+    }
+}
+
 /* Each in a block of exactly its size, so that a sanitizer sees a step too far; and from an odd
  * address. */
 static void every_length_is_as_libcrypto_has_it(void **state)
@@ -77,6 +101,7 @@ int main(void)
            a_million_letters_have_the_digest_of_the_standard),
         IT("texts of every length have the digest that libcrypto finds",
            every_length_is_as_libcrypto_has_it),
+        IT("bytes that come in pieces have the same digest", in_pieces_it_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -313,6 +313,25 @@ static void the_same_row_twice(struct history *history)
     write_catalog(history, two(history, entry(history, A), entry(history, B)), "", "");
 }
 
+/* The file of A comes again, once its rows are in what was merged. */
+static void added_again_after_a_merge(struct history *history)
+{
+    add_two(history);
+    const char *since = stamp(history);
+    merge_two(history);
+    const char *sources = two(history, entry(history, A), entry(history, B));
+    put_rows(history, C, 0, 1, 2, 0);
+    write_catalog(history, two(history, entry_of(history, MERGED, 1, ""), entry(history, C)),
+                  grave(history, since, MERGED, sources), "");
+}
+
+static void told_as_known_and_is_not(struct history *history)
+{
+    add_two(history);
+    judge_told_known(history->judge, 3);
+    judge_told_known(history->judge, 5);
+}
+
 static void expired_as_it_should_be(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, RETENTION_S + 100);
@@ -551,7 +570,8 @@ static void merges_that_are_none(void **state)
          { a_source_that_is_not_live, "is merged, and was not live" },
          { undone_in_part, "is undeleted without " B },
          { undone_and_the_target_stays, "is undeleted, and " MERGED " was live and is live" },
-         { the_same_row_twice, "row 2 stands in 2 live chunks" });
+         { the_same_row_twice, "row 2 is added twice: in " A ", and in " B },
+         { added_again_after_a_merge, "row 1 is added twice: in " A ", and in " C });
 }
 
 static void time_is_kept(void **state)
@@ -586,6 +606,7 @@ static void answers_are_true(void **state)
     (void)state;
     TELL(&court, { told_as_added_and_is_not, "is told as added, and is not" },
          { told_as_not_added_and_comes, "after somebody was told that it is not" },
+         { told_as_known_and_is_not, "row 5 is told as already there, and is not" },
          { told_as_lost_and_is_merged, "is told as not merged, and is" });
 }
 

@@ -27,4 +27,15 @@ uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
 #define SHA256_BYTES 32
 void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES]);
 
+/* The same of bytes that come in pieces. */
+#define SHA256_BLOCK_BYTES 64
+struct hash_sha256_stream {
+    uint32_t state[SHA256_BYTES / 4];
+    uint64_t size;                           /* of all pieces */
+    unsigned char block[SHA256_BLOCK_BYTES]; /* what does not fill a block yet */
+};
+void hash_sha256_init(struct hash_sha256_stream *stream);
+void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes);
+void hash_sha256_end(struct hash_sha256_stream *stream, unsigned char ret_digest[SHA256_BYTES]);
+
 #endif

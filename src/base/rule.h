@@ -112,6 +112,10 @@
     ROW(COMMIT_ONCE, "compact", "commits again what it committed, after a lost reply")         \
     ROW(ADD_REFUSES_CONDEMNED, "compact", "adds a chunk that was condemned")                   \
     ROW(ADD_ONCE, "compact", "adds again what it added, after a lost reply")                   \
+    ROW(ADD_KNOWS_THE_FILE, "compact", "adds a file again, under another name")                \
+    ROW(DELETING_KNOWS_THE_FILE, "compact", "forgets a file as soon as its chunk is deleted")  \
+    ROW(SPLIT_KNOWS_THE_FILE, "compact", "a split forgets the files of what it moves")         \
+    ROW(PARENTS_KNOW_THE_FILE, "compact", "does not ask the parent for a file")                \
     ROW(NAMES_EXPIRE, "compact", "adds or commits a name that was drawn more than D/2 ago")    \
     ROW(CONDEMN_SPARES_LIVE, "compact", "condemns what is live")                               \
     ROW(CONDEMN_SPARES_TOMBSTONES, "compact", "condemns what was live, in its grace")          \

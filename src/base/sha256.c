@@ -1,9 +1,9 @@
-/* sha256.c: SHA-256 as FIPS 180-4 defines it, in plain C: for short texts, and alike on every
+/* sha256.c: SHA-256 as FIPS 180-4 defines it, in plain C: alike on every
  * machine and in the simulator. docs/decisions/0013-sha256-by-hand.md says why it is not a
  * library's. */
 #include "base/hash.h"
 
-#define BLOCK_BYTES 64
+#define BLOCK_BYTES SHA256_BLOCK_BYTES
 #define ROUNDS      64
 
 /* The first 32 bits of the fractions of the square roots of the first 8 primes, ... */
@@ -107,14 +107,50 @@ static void add_end(uint32_t state[8], struct view left, uint64_t bits)
         add_block(state, blocks + at);
 }
 
+/* `size` is of whole blocks. */
+static void add_blocks(uint32_t state[8], const unsigned char *blocks, size_t size)
+{
+    for (size_t at = 0; at < size; at += BLOCK_BYTES)
+        add_block(state, blocks + at);
+}
+
+void hash_sha256_init(struct hash_sha256_stream *stream)
+{
+    memcpy(stream->state, first_state, sizeof first_state);
+    stream->size = 0;
+}
+
+void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes)
+{
+    size_t held = (size_t)(stream->size % BLOCK_BYTES);
+    stream->size += bytes.size;
+    if (held > 0) {
+        size_t taken = BLOCK_BYTES - held < bytes.size ? BLOCK_BYTES - held : bytes.size;
+        if (taken > 0)
+            memcpy(stream->block + held, bytes.data, taken);
+        if (held + taken < BLOCK_BYTES)
+            return;
+        add_block(stream->state, stream->block);
+        bytes = view_from(bytes, taken);
+    }
+    size_t in_blocks = bytes.size - bytes.size % BLOCK_BYTES;
+    add_blocks(stream->state, (const unsigned char *)bytes.data, in_blocks);
+    if (bytes.size > in_blocks)
+        memcpy(stream->block, bytes.data + in_blocks, bytes.size - in_blocks);
+}
+
+void hash_sha256_end(struct hash_sha256_stream *stream, unsigned char ret_digest[SHA256_BYTES])
+{
+    struct view left = { (const char *)stream->block, (size_t)(stream->size % BLOCK_BYTES) };
+    add_end(stream->state, left, stream->size * 8);
+    for (size_t i = 0; i < 8; i++)
+        store_word(stream->state[i], ret_digest + 4 * i);
+}
+
 void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES])
 {
-    uint32_t state[8];
-    size_t in_blocks = bytes.size - bytes.size % BLOCK_BYTES;
-    memcpy(state, first_state, sizeof state);
-    for (size_t at = 0; at < in_blocks; at += BLOCK_BYTES)
-        add_block(state, (const unsigned char *)bytes.data + at);
-    add_end(state, view_from(bytes, in_blocks), (uint64_t)bytes.size * 8);
-    for (size_t i = 0; i < 8; i++)
-        store_word(state[i], ret_digest + 4 * i);
+    struct hash_sha256_stream stream;
+    hash_sha256_init(&stream);
+    hash_sha256_add(&stream, bytes);
+    hash_sha256_end(&stream, ret_digest);
 }

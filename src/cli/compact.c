@@ -208,6 +208,10 @@ const struct command compact_commands[] = {
                        .type = OPTION_TEXT,
                        .value = "NAME",
                        .summary = "where they come from; the host's name if left out" },
+                     { .name = "id",
+                       .type = OPTION_TEXT,
+                       .value = "NAME",
+                       .summary = "identify the file by NAME (default: by its bytes)" },
                      { .name = "wait",
                        .type = OPTION_SPAN,
                        .value = "SPAN",
@@ -218,9 +222,20 @@ const struct command compact_commands[] = {
                      "added to the catalog in one write. One that cannot be read, is empty, or "
                      "has more rows that cannot be read than the partition allows "
                      "(--max-rejects of create and set) is told and left, and so is one with "
-                     "times without a zone; the rest goes on." },
-        .json = "JSON lines, one a file that was taken; those that were not are errors",
-        .examples = { { "holdfast compact ingest part-*.usv", "two files" } },
+                     "times without a zone; the rest goes on.",
+                     "A file that the partition has already is not added again, and counts as "
+                     "success: after an interruption, run the same command again. Two files "
+                     "are "
+                     "the same if their bytes are (compared by SHA-256). Where equal files are "
+                     "meant to count twice, give each its own --id NAME: then only a file "
+                     "of the same NAME is the same file, whatever its bytes. A file is "
+                     "remembered until its chunk was merged or expired, and the grace period "
+                     "and the late bound have passed since (15m and 24h by default)." },
+        .json = "JSON lines, one per file that was taken or was already there; those that were "
+                "not are errors",
+        .examples = { { "holdfast compact ingest part-*.usv", "two files" },
+                      { "holdfast compact ingest --id host7/0915 beat.ndjson",
+                        "one file, which may have the same bytes as another" } },
         .run = run_compact_ingest,
     },
     {

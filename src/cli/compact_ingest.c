@@ -17,6 +17,7 @@ struct ingesting {
     size_t count;
     struct gauge gauge;
     char writer[WRITER_BYTES_MAX + 1];
+    struct view id; /* empty: by their bytes */
 };
 
 static bool go_on(void *argument, size_t files_done, uint64_t bytes_done)
@@ -43,6 +44,26 @@ static enum hf_status take_writer(struct ingesting *ingesting)
     return HF_OK;
 }
 
+#define ID_BYTES_MAX 1024
+
+static enum hf_status take_id(struct ingesting *ingesting)
+{
+    struct cli *cli = ingesting->desk.cli;
+    const struct option_value *value = cli_option(cli, "id");
+    if (!value)
+        return HF_OK;
+    if (value->text.size == 0 || value->text.size > ID_BYTES_MAX)
+        return error_set(&cli->error, HF_INVALID, "--id takes a name of 1 to %d bytes",
+                         ID_BYTES_MAX);
+    if (cli->argument_count != 1)
+        return error_set(&cli->error, HF_INVALID,
+                         "--id is the identity of one file, and %zu are given: ingest them "
+                         "one by one",
+                         cli->argument_count);
+    ingesting->id = value->text;
+    return HF_OK;
+}
+
 static enum hf_status take_files(struct ingesting *ingesting)
 {
     struct cli *cli = ingesting->desk.cli;
@@ -61,7 +82,11 @@ static json_t *file_as_json(const struct ingest_file *file)
 {
     json_t *object = json_object();
     json_add_key(&object, "path", view_of(file->path));
-    json_add_key(&object, "key", view_of(file->key));
+    json_add_bool(&object, "already_there", file->already);
+    if (file->already)
+        json_add(&object, "key", json_null());
+    else
+        json_add_key(&object, "key", view_of(file->key));
     json_add_count(&object, "size", file->size);
     json_add_count(&object, "rows", file->rows);
     json_add_count(&object, "malformed", file->malformed);
@@ -70,11 +95,12 @@ static json_t *file_as_json(const struct ingest_file *file)
 
 static void tell_sum(struct cli *cli, const struct ingesting *ingesting)
 {
-    uint64_t taken = 0, rows = 0, bytes = 0, malformed = 0;
+    uint64_t taken = 0, rows = 0, bytes = 0, malformed = 0, already = 0;
     char size[SIZE_TEXT_MAX];
     for (size_t i = 0; i < ingesting->count; i++) {
         const struct ingest_file *file = &ingesting->files[i];
-        if (file->error.status != HF_OK)
+        already += file->already;
+        if (file->error.status != HF_OK || file->already)
             continue;
         taken++;
         rows += file->rows;
@@ -86,6 +112,11 @@ static void tell_sum(struct cli *cli, const struct ingesting *ingesting)
     output_print(&cli->out, ": %" PRIu64 " rows, %s", rows, size_text(bytes, size));
     if (malformed > 0)
         output_print(&cli->out, ", %" PRIu64 " of the rows malformed", malformed);
+    if (already > 0) {
+        output_text(&cli->out, "; ");
+        output_count(&cli->out, already, "file");
+        output_text(&cli->out, already == 1 ? " was already there" : " were already there");
+    }
     output_text(&cli->out, "\n");
 }
 
@@ -124,6 +155,8 @@ enum hf_status run_compact_ingest(struct cli *cli)
     const struct option_value *wait = cli_option(cli, "wait");
     enum hf_status status = take_writer(&ingesting);
     if (status == HF_OK)
+        status = take_id(&ingesting);
+    if (status == HF_OK)
         status = take_files(&ingesting);
     if (status != HF_OK)
         return status;
@@ -132,6 +165,7 @@ enum hf_status run_compact_ingest(struct cli *cli)
         gauge_start(&ingesting.gauge, cli, VIEW("ingest"));
         struct ingest_options options = {
             .writer = view_of(ingesting.writer),
+            .id = ingesting.id,
             .until = mono_add(env_now(cli->env), wait ? wait->span : WAIT_DEFAULT),
             .go_on = go_on,
             .argument = &ingesting,

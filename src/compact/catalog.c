@@ -43,12 +43,14 @@ void catalog_free(struct catalog *catalog)
     free(catalog->removals);
     free(catalog->writers);
     free(catalog->references);
+    free(catalog->moved_file_ids);
     free(inside->text);
     buffer_release(&inside->space);
     buffer_release(&inside->unknown);
     buffer_release(&inside->unknown_settings);
     arena_release(&inside->arena);
     key_index_release(&inside->index);
+    key_index_release(&inside->files);
     free(inside);
     free(catalog);
 }
@@ -118,6 +120,8 @@ DEFINE_ROOM(catalog_room_removals, struct removal, removals, removal_count, remo
 DEFINE_ROOM(catalog_room_references, struct reference, references, reference_count,
             reference_room)
 DEFINE_ROOM(catalog_room_writers, struct writer, writers, writer_count, writer_room)
+DEFINE_ROOM(catalog_room_moved_file_ids, struct view, moved_file_ids, moved_file_id_count,
+            moved_file_id_room)
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
@@ -139,7 +143,31 @@ size_t removal_bytes(const struct removal *removal)
     size_t bytes = REMOVAL_OVERHEAD + removal->unknown.size;
     for (size_t i = 0; i < removal->count; i++)
         bytes += removal->keys[i].size + KEY_OVERHEAD;
+    for (size_t i = 0; i < removal->file_id_count; i++)
+        bytes += removal->file_ids[i].size + KEY_OVERHEAD;
     return bytes;
+}
+
+bool catalog_reserve_keys(struct catalog *catalog, size_t more)
+{
+    return key_index_reserve(&catalog->inside->index, more) &&
+           key_index_reserve(&catalog->inside->files, more);
+}
+
+/* Nothing is decided by the second one of an identity that stands twice, which only a document
+ * that was written by hand has. */
+static void enter_file(struct catalog *catalog, struct view file_id, enum chunk_state state,
+                       uint64_t serial)
+{
+    if (file_id.size > 0)
+        key_index_put(&catalog->inside->files, file_id, state, serial);
+}
+
+void catalog_forget_file(struct catalog *catalog, struct view file_id, uint64_t serial)
+{
+    const struct key_slot *slot = key_index_get(&catalog->inside->files, file_id);
+    if (slot && slot->serial == serial)
+        key_index_drop(&catalog->inside->files, file_id);
 }
 
 static uint64_t next_serial(struct catalog *catalog)
@@ -156,6 +184,7 @@ void catalog_push_live(struct catalog *catalog, const struct chunk *chunk)
     place->serial = next_serial(catalog);
     catalog->live_bytes += chunk_bytes(place);
     key_index_put(&catalog->inside->index, place->key, CHUNK_LIVE, place->serial);
+    enter_file(catalog, place->file_id, CHUNK_LIVE, place->serial);
 }
 
 void catalog_push_grave(struct catalog *catalog, const struct grave *grave)
@@ -167,9 +196,11 @@ void catalog_push_grave(struct catalog *catalog, const struct grave *grave)
     catalog->dead_count += place->count;
     catalog->dead_bytes += grave_bytes(place);
     catalog->inside->unwritten |= place->unwritten;
-    for (size_t i = 0; i < place->count; i++)
-        key_index_put(&catalog->inside->index, place->chunks[i].key, CHUNK_TOMBSTONE,
-                      place->serial);
+    for (size_t i = 0; i < place->count; i++) {
+        const struct chunk *chunk = &place->chunks[i];
+        key_index_put(&catalog->inside->index, chunk->key, CHUNK_TOMBSTONE, place->serial);
+        enter_file(catalog, chunk->file_id, CHUNK_TOMBSTONE, place->serial);
+    }
 }
 
 void catalog_push_removal(struct catalog *catalog, const struct removal *removal)
@@ -184,6 +215,8 @@ void catalog_push_removal(struct catalog *catalog, const struct removal *removal
     catalog->inside->unwritten |= place->unwritten;
     for (size_t i = 0; i < place->count; i++)
         key_index_put(&catalog->inside->index, place->keys[i], state, place->serial);
+    for (size_t i = 0; i < place->file_id_count; i++)
+        enter_file(catalog, place->file_ids[i], state, place->serial);
 }
 
 void catalog_push_reference(struct catalog *catalog, struct view key, unsigned child)
@@ -191,6 +224,13 @@ void catalog_push_reference(struct catalog *catalog, struct view key, unsigned c
     check(catalog->reference_count < catalog->inside->reference_room);
     catalog->references[catalog->reference_count++] = (struct reference){ key, child };
     key_index_put(&catalog->inside->index, key, CHUNK_MOVED, 0);
+}
+
+void catalog_push_moved_file(struct catalog *catalog, struct view file_id)
+{
+    check(catalog->moved_file_id_count < catalog->inside->moved_file_id_room);
+    catalog->moved_file_ids[catalog->moved_file_id_count++] = file_id;
+    enter_file(catalog, file_id, CHUNK_MOVED, 0);
 }
 
 void catalog_sweep_live(struct catalog *catalog)
@@ -357,14 +397,14 @@ enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
                              struct hf_error *error)
 {
     struct chunk copy = *chunk;
-    struct view *texts[] = { &copy.key, &copy.writer, &copy.quarantine, &copy.raw,
-                             &copy.unknown };
+    struct view *texts[] = { &copy.key,        &copy.writer, &copy.file_id,
+                             &copy.quarantine, &copy.raw,    &copy.unknown };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         *texts[i] = catalog_keep(catalog, *texts[i]);
         if (!texts[i]->data)
             return error_no_memory(error);
     }
-    if (!catalog_room_live(catalog, 1) || !key_index_reserve(&catalog->inside->index, 1))
+    if (!catalog_room_live(catalog, 1) || !catalog_reserve_keys(catalog, 1))
         return error_no_memory(error);
     catalog_push_live(catalog, &copy);
     if (chunk->level + 1 < CASCADE_LEVELS_MAX)
@@ -405,6 +445,11 @@ enum chunk_state catalog_state(const struct catalog *catalog, struct view key)
 {
     const struct key_slot *slot = key_index_get(&catalog->inside->index, key);
     return slot ? slot->state : CHUNK_UNKNOWN;
+}
+
+bool catalog_knows_file(const struct catalog *catalog, struct view file_id)
+{
+    return key_index_get(&catalog->inside->files, file_id) != NULL;
 }
 
 const struct chunk *catalog_find(const struct catalog *catalog, struct view key)

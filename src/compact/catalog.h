@@ -17,7 +17,10 @@
  *   1. a key stands once, among live, tombstones, deleting and references together;
  *   2. the home of an added, committed or condemned key is this partition (layout_home);
  *   3. a catalog with children has no live entries, and never will;
- *   4. sequences of a writer are given without a gap. */
+ *   4. sequences of a writer are given without a gap;
+ *   5. a file that was added is not added again as long as its identity is known: while its chunk
+ *      is live, a tombstone or being deleted, and for ever once a split has moved it. After a split
+ *      a catalog comes to know no more files: so who does not find one there never will. */
 #ifndef COMPACT_CATALOG_H
 #define COMPACT_CATALOG_H
 
@@ -48,6 +51,12 @@
 #define REASON_BYTES_MAX     200
 #define CHUNK_BYTES_MAX      4096 /* one entry, encoded */
 
+/* The identity of a file is the first 128 bits of a SHA-256, in hexadecimal. No two files share
+ * them by accident; one who makes two that do, on purpose, keeps a file of its own out. The other
+ * 128 bits would cost each entry, tombstone and deletion 32 bytes more. */
+#define FILE_ID_DIGITS    32
+#define FILE_ID_BYTES_MAX 64 /* that is read */
+
 /* ---- What it holds ------------------------------------------------------------------- */
 
 /* One live chunk, or one that was. Never changes in place: `raw` is what it says. Views are
@@ -62,7 +71,8 @@ struct chunk {
     int64_t min_ms,
         max_ms; /* of its records, since 1970; of when it came where there is no time */
     struct view writer;
-    uint64_t sequence; /* given by add; 0 for what was merged */
+    uint64_t sequence;   /* given by add; 0 for what was merged */
+    struct view file_id; /* of the file that was added; empty: merged, or nobody knows */
     uint32_t crc32c;
     uint64_t rejects;       /* rows that its merge kept aside, under layout's kept folder */
     struct stamp since;     /* when it came to stand here like this: new, tried, or back */
@@ -104,6 +114,8 @@ struct removal {
     bool unwritten;
     struct view *keys;
     size_t count;
+    struct view *file_ids; /* that its chunks had: not one for each key */
+    size_t file_id_count;
     unsigned restamps;
     struct view raw;
     struct view unknown;
@@ -148,6 +160,8 @@ struct catalog {
     enum split_by split_by;
     struct reference *references;
     size_t reference_count;
+    struct view *moved_file_ids; /* that the chunks had which a split moved */
+    size_t moved_file_id_count;
     struct catalog_inside *inside; /* memory, an index by key, unknown members */
 };
 
@@ -205,6 +219,9 @@ enum chunk_state catalog_state(const struct catalog *catalog, struct view key);
 
 /* The live chunk of a key, or NULL. */
 const struct chunk *catalog_find(const struct catalog *catalog, struct view key);
+
+/* Whether a file of this identity was added, and is not forgotten yet. */
+bool catalog_knows_file(const struct catalog *catalog, struct view file_id);
 
 /* Into which child a chunk belongs. */
 unsigned catalog_route(const struct catalog *catalog, struct view key, int64_t min_ms);
@@ -279,6 +296,9 @@ struct catalog_op {
     /* Answered. */
     bool changed;
     bool already;                  /* add, commit, undelete, split: it had happened before */
+    bool *ret_known;               /* add: one for each chunk; may be NULL. Its file was added
+                                    * before, under another key: this one is not, and never will
+                                    * be unless it is asked for again */
     bool full;                     /* add: refused with UNAVAILABLE since it must split */
     enum condemned *ret_condemned; /* one for each key; may be NULL */
     size_t moved;                  /* retire, tend, undelete: so many keys were moved */
@@ -290,7 +310,7 @@ struct catalog_op {
  *   add         UNAVAILABLE full: split, then ask its children. CONFLICT some key is condemned:
  *               it must be put anew under another name. EXPIRED the names were drawn more than
  *               D/2 ago. MISMATCH it has children: ask the right one. OK with `already` if all
- *               of them were added, whatever became of them since
+ *               of them were added, whatever became of them since, or their files are known
  *   commit      CONFLICT some source is not live any more, or the target is condemned: condemn
  *               it. EXPIRED as above. OK with `already` if it happened, whatever became of it
  *   condemn     OK; ret_condemned tells. UNAVAILABLE only when there are twice as many dead as

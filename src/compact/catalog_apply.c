@@ -104,6 +104,15 @@ struct reason reason_make(unsigned tries, struct view why)
 
 /* ---- Add ----------------------------------------------------------------------------- */
 
+/* Whether it is to be added: neither its key was, nor, under another key, its file. */
+static bool is_fresh(const struct catalog *catalog, const struct chunk *chunk, bool *ret_known)
+{
+    bool was_added = chunk_was_live(catalog_state(catalog, chunk->key)) && RULE(ADD_ONCE);
+    *ret_known =
+        !was_added && catalog_knows_file(catalog, chunk->file_id) && RULE(ADD_KNOWS_THE_FILE);
+    return !was_added && !*ret_known;
+}
+
 /* What an add has prepared; nothing of it is in the catalog yet. */
 struct adding {
     struct chunk *chunks; /* the new ones */
@@ -118,13 +127,15 @@ static enum hf_status check_added(const struct catalog *catalog, struct catalog_
     if (op->chunk_count == 0 || op->chunk_count > OP_KEYS_MAX)
         return error_set(&op->error, HF_INVALID, "1 to %d chunks can be added at once",
                          OP_KEYS_MAX);
-    struct view *keys = malloc(op->chunk_count * sizeof *keys);
+    struct view *keys = malloc(2 * op->chunk_count * sizeof *keys);
     if (!keys)
         return error_no_memory(&op->error);
+    struct view *file_ids = keys + op->chunk_count;
     enum hf_status status = HF_OK;
     for (size_t i = 0; i < op->chunk_count && status == HF_OK; i++) {
         const struct chunk *chunk = &op->chunks[i];
         keys[i] = chunk->key;
+        file_ids[i] = chunk->file_id;
         status = chunk_check(chunk, &op->error);
         if (status == HF_OK)
             status = catalog_check_key(catalog, chunk->key, &op->error);
@@ -133,6 +144,8 @@ static enum hf_status check_added(const struct catalog *catalog, struct catalog_
     }
     if (status == HF_OK)
         status = catalog_check_twice(keys, op->chunk_count, &op->error);
+    if (status == HF_OK)
+        status = catalog_check_twice(file_ids, op->chunk_count, &op->error);
     free(keys);
     return status;
 }
@@ -145,10 +158,13 @@ static enum hf_status judge_add(struct catalog *catalog, struct catalog_op *op,
     size_t fresh = 0;
     for (size_t i = 0; i < op->chunk_count; i++) {
         enum chunk_state state = catalog_state(catalog, op->chunks[i].key);
+        bool known;
         if (RULE(ADD_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
             return error_set(&op->error, HF_CONFLICT,
                              "a chunk of this name was condemned: put it under a new one");
-        fresh += !chunk_was_live(state) || !RULE(ADD_ONCE);
+        fresh += is_fresh(catalog, &op->chunks[i], &known);
+        if (op->ret_known)
+            op->ret_known[i] = known;
     }
     *ret_fresh = fresh;
     if (fresh == 0)
@@ -214,7 +230,7 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
     adding->chunks = malloc(fresh * sizeof *adding->chunks);
     adding->writers = malloc(writers * sizeof *adding->writers);
     if (!adding->chunks || !adding->writers || !catalog_room_live(catalog, fresh) ||
-        !key_index_reserve(&catalog->inside->index, fresh))
+        !catalog_reserve_keys(catalog, fresh))
         return error_no_memory(&op->error);
     if (catalog->writer_count > 0)
         memcpy(adding->writers, catalog->writers,
@@ -222,8 +238,8 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
     adding->writer_count = catalog->writer_count;
     enum hf_status status = HF_OK;
     for (size_t i = 0; i < op->chunk_count && status == HF_OK; i++) {
-        enum chunk_state state = catalog_state(catalog, op->chunks[i].key);
-        if (!chunk_was_live(state) || !RULE(ADD_ONCE))
+        bool known;
+        if (is_fresh(catalog, &op->chunks[i], &known))
             status = prepare_chunk(catalog, op, &op->chunks[i], adding, evidence);
     }
     if (status != HF_OK)
@@ -359,11 +375,12 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
     struct chunk target = op->target;
     target.since = stamp_now(evidence);
     target.sequence = 0;
+    target.file_id = VIEW("");
     target.tries = 0;
     target.quarantine = VIEW("");
     struct chunk *sources = catalog_take(catalog, op->key_count * sizeof *sources);
     if (!sources || !catalog_room_live(catalog, 1) || !catalog_room_graves(catalog, 1) ||
-        !key_index_reserve(&catalog->inside->index, 1))
+        !catalog_reserve_keys(catalog, op->key_count + 1))
         return error_no_memory(&op->error);
     status = chunk_keep(catalog, &target, &op->error);
     if (status != HF_OK)

@@ -240,7 +240,8 @@ static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_o
         if (!*ret_place)
             return error_no_memory(&op->error);
     }
-    bool room = catalog_room_live(catalog, back->count) && catalog_room_graves(catalog, 1);
+    bool room = catalog_room_live(catalog, back->count) && catalog_room_graves(catalog, 1) &&
+                catalog_reserve_keys(catalog, back->count + 1);
     return room ? HF_OK : error_no_memory(&op->error);
 }
 
@@ -310,6 +311,18 @@ static void refer_to_children(struct catalog *catalog)
         }
 }
 
+/* New chunks of the same file may be led to another child than this one was: so the parent goes on
+ * to know it. */
+static void remember_moved_files(struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->live_count; i++) {
+        const struct chunk *chunk = &catalog->live[i];
+        catalog_forget_file(catalog, chunk->file_id, chunk->serial);
+        if (chunk->file_id.size > 0 && RULE(SPLIT_KNOWS_THE_FILE))
+            catalog_push_moved_file(catalog, chunk->file_id);
+    }
+}
+
 enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *op,
                                    const struct evidence *evidence)
 {
@@ -324,13 +337,16 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
         if (!children[i].data)
             return error_no_memory(&op->error);
     }
-    if (!catalog_room_references(catalog, catalog->live_count))
+    if (!catalog_room_references(catalog, catalog->live_count) ||
+        !catalog_room_moved_file_ids(catalog, catalog->live_count) ||
+        !catalog_reserve_keys(catalog, catalog->live_count))
         return error_no_memory(&op->error);
     memcpy(catalog->children, children, sizeof children);
     catalog->child_count = CATALOG_CHILDREN;
     catalog->split_by = op->split_by;
     op->moved = catalog->live_count;
     refer_to_children(catalog);
+    remember_moved_files(catalog);
     catalog->live_count = 0;
     catalog->live_bytes = 0;
     catalog->cascade = (struct cascade){ 0 };

@@ -91,6 +91,39 @@ static void check_writers(const struct catalog *catalog)
     check(catalog_sequences_hold(catalog));
 }
 
+/* Whether the index leads from the identity of a file to what has it; counts it. */
+static bool leads_to(const struct catalog *catalog, struct view file_id, uint64_t serial,
+                     size_t *count)
+{
+    const struct key_slot *slot = key_index_get(&catalog->inside->files, file_id);
+    *count += file_id.size > 0;
+    return file_id.size == 0 || (slot && slot->serial == serial);
+}
+
+/* One that stands twice, which only a document that was written by hand has, is known once, or
+ * no more. */
+static void check_files(const struct catalog *catalog)
+{
+    size_t count = 0;
+    bool all = true;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        all &= leads_to(catalog, catalog->live[i].file_id, catalog->live[i].serial, &count);
+    for (size_t i = 0; i < catalog->grave_count; i++) {
+        const struct grave *grave = &catalog->graves[i];
+        for (size_t k = 0; k < grave->count; k++)
+            all &= leads_to(catalog, grave->chunks[k].file_id, grave->serial, &count);
+    }
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        const struct removal *removal = &catalog->removals[i];
+        for (size_t k = 0; k < removal->file_id_count; k++)
+            all &= leads_to(catalog, removal->file_ids[k], removal->serial, &count);
+    }
+    for (size_t i = 0; i < catalog->moved_file_id_count; i++)
+        all &= leads_to(catalog, catalog->moved_file_ids[i], 0, &count);
+    check(catalog->inside->files.count <= count);
+    check(all || catalog->inside->files.count < count);
+}
+
 void catalog_check(const struct catalog *catalog)
 {
     size_t bytes = 0;
@@ -102,4 +135,5 @@ void catalog_check(const struct catalog *catalog)
     check(dead == catalog->dead_count && bytes == catalog->dead_bytes);
     check(live + dead + moved == catalog->inside->index.count);
     check_writers(catalog);
+    check_files(catalog);
 }

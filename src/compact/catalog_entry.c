@@ -37,6 +37,10 @@ enum hf_status chunk_check(const struct chunk *chunk, struct hf_error *error)
     if (chunk->writer.size > WRITER_BYTES_MAX || !utf8_is_text(chunk->writer))
         return error_set(error, HF_INVALID, "a writer's name must be text of 1 to %d bytes",
                          WRITER_BYTES_MAX);
+    if (chunk->file_id.size > FILE_ID_BYTES_MAX || !utf8_is_text(chunk->file_id))
+        return error_set(error, HF_INVALID,
+                         "the identity of a file must be text of 1 to %d bytes",
+                         FILE_ID_BYTES_MAX);
     return HF_OK;
 }
 
@@ -89,6 +93,10 @@ static void chunk_write(const struct chunk *chunk, struct buffer *text)
     }
     if (chunk->sequence > 0)
         write_number(text, VIEW(",\"seq\":"), chunk->sequence);
+    if (chunk->file_id.size > 0) {
+        buffer_append(text, VIEW(",\"file_id\":"));
+        json_write_string(text, chunk->file_id);
+    }
     write_number(text, VIEW(",\"crc32c\":"), chunk->crc32c);
     write_stamp(text, VIEW(",\"since\":"), chunk->since);
     if (chunk->rejects > 0)
@@ -133,7 +141,9 @@ enum hf_status chunk_keep(struct catalog *catalog, struct chunk *chunk, struct h
     chunk->quarantine = catalog_keep(catalog, chunk->quarantine);
     chunk->key = catalog_keep(catalog, chunk->key);
     chunk->writer = catalog_keep(catalog, chunk->writer);
-    if (!chunk->key.data || !chunk->writer.data || !chunk->quarantine.data)
+    chunk->file_id = catalog_keep(catalog, chunk->file_id);
+    if (!chunk->key.data || !chunk->writer.data || !chunk->file_id.data ||
+        !chunk->quarantine.data)
         return error_no_memory(error);
     return chunk_seal(catalog, chunk, CHUNK_BYTES_MAX, error);
 }
@@ -164,6 +174,18 @@ void grave_write(const struct grave *grave, struct buffer *text)
     buffer_append(text, VIEW("]}"));
 }
 
+static void write_texts(struct buffer *text, struct view before, const struct view *texts,
+                        size_t count)
+{
+    buffer_append(text, before);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_byte(text, ',');
+        json_write_string(text, texts[i]);
+    }
+    buffer_append_byte(text, ']');
+}
+
 void removal_write(const struct removal *removal, struct buffer *text)
 {
     if (removal->raw.size > 0) {
@@ -178,13 +200,10 @@ void removal_write(const struct removal *removal, struct buffer *text)
     if (removal->restamps > 0)
         write_number(text, VIEW(",\"restamps\":"), removal->restamps);
     buffer_append(text, removal->unknown);
-    buffer_append(text, VIEW(",\"keys\":["));
-    for (size_t i = 0; i < removal->count; i++) {
-        if (i > 0)
-            buffer_append_byte(text, ',');
-        json_write_string(text, removal->keys[i]);
-    }
-    buffer_append(text, VIEW("]}"));
+    write_texts(text, VIEW(",\"keys\":["), removal->keys, removal->count);
+    if (removal->file_id_count > 0)
+        write_texts(text, VIEW(",\"file_ids\":["), removal->file_ids, removal->file_id_count);
+    buffer_append_byte(text, '}');
 }
 
 /* ---- Decoding ------------------------------------------------------------------------ */
@@ -270,6 +289,17 @@ static bool take_short_text(struct part_reader *reader, size_t max, struct view 
     return true;
 }
 
+bool file_id_read(struct part_reader *reader, struct view *ret_file_id)
+{
+    struct view file_id;
+    if (!take_short_text(reader, FILE_ID_BYTES_MAX, &file_id))
+        return false;
+    if (file_id.size == 0 || ++reader->key_count > CATALOG_KEYS_READ_MAX)
+        return json_fail(&reader->json, "an identity of a file that is none, or too many");
+    *ret_file_id = file_id;
+    return true;
+}
+
 static bool take_small(struct json_reader *json, uint64_t max, unsigned *ret_number)
 {
     uint64_t number;
@@ -306,6 +336,7 @@ enum chunk_member {
     CHUNK_MAX,
     CHUNK_WRITER,
     CHUNK_SEQ,
+    CHUNK_FILE_ID,
     CHUNK_CRC32C,
     CHUNK_SINCE,
     CHUNK_REJECTS,
@@ -315,19 +346,13 @@ enum chunk_member {
 };
 
 static const struct view chunk_names[CHUNK_MEMBERS] = {
-    [CHUNK_KEY] = { "key", 3 },
-    [CHUNK_LEVEL] = { "level", 5 },
-    [CHUNK_SIZE] = { "size", 4 },
-    [CHUNK_ROWS] = { "rows", 4 },
-    [CHUNK_MIN] = { "min", 3 },
-    [CHUNK_MAX] = { "max", 3 },
-    [CHUNK_WRITER] = { "writer", 6 },
-    [CHUNK_SEQ] = { "seq", 3 },
-    [CHUNK_CRC32C] = { "crc32c", 6 },
-    [CHUNK_SINCE] = { "since", 5 },
-    [CHUNK_REJECTS] = { "rejects", 7 },
-    [CHUNK_TRIES] = { "tries", 5 },
-    [CHUNK_QUARANTINE] = { "quarantine", 10 },
+    [CHUNK_KEY] = { "key", 3 },         [CHUNK_LEVEL] = { "level", 5 },
+    [CHUNK_SIZE] = { "size", 4 },       [CHUNK_ROWS] = { "rows", 4 },
+    [CHUNK_MIN] = { "min", 3 },         [CHUNK_MAX] = { "max", 3 },
+    [CHUNK_WRITER] = { "writer", 6 },   [CHUNK_SEQ] = { "seq", 3 },
+    [CHUNK_FILE_ID] = { "file_id", 7 }, [CHUNK_CRC32C] = { "crc32c", 6 },
+    [CHUNK_SINCE] = { "since", 5 },     [CHUNK_REJECTS] = { "rejects", 7 },
+    [CHUNK_TRIES] = { "tries", 5 },     [CHUNK_QUARANTINE] = { "quarantine", 10 },
 };
 
 #define CHUNK_NEEDS                                                             \
@@ -350,6 +375,7 @@ static bool chunk_take(struct part_reader *reader, unsigned member, struct view 
     case CHUNK_MAX: return take_ms(json, &chunk->max_ms);
     case CHUNK_WRITER: return take_short_text(reader, WRITER_BYTES_MAX, &chunk->writer);
     case CHUNK_SEQ: return json_take_u64(json, CHUNK_NUMBER_MAX, &chunk->sequence);
+    case CHUNK_FILE_ID: return file_id_read(reader, &chunk->file_id);
     case CHUNK_CRC32C:
         if (!json_take_u64(json, UINT32_MAX, &crc32c))
             return false;
@@ -369,7 +395,7 @@ bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk)
     struct json_reader *json = &reader->json;
     struct member_names members = { chunk_names, CHUNK_MEMBERS, 0, 0 };
     struct buffer unknown = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
-    struct chunk chunk = { .writer = VIEW(""), .quarantine = VIEW("") };
+    struct chunk chunk = { .writer = VIEW(""), .file_id = VIEW(""), .quarantine = VIEW("") };
     struct view name;
     json_peek(json);
     size_t start = json->at;
@@ -425,7 +451,10 @@ static bool take_chunks(struct part_reader *reader, struct grave *grave)
     return true;
 }
 
-static bool take_keys(struct part_reader *reader, struct removal *removal)
+/* An array of texts, each read by `take`, in the catalog's memory. */
+static bool take_texts(struct part_reader *reader,
+                       bool (*take)(struct part_reader *reader, struct view *ret_text),
+                       struct view **ret_texts, size_t *ret_count)
 {
     struct json_reader *json = &reader->json;
     size_t count = 0;
@@ -434,16 +463,17 @@ static bool take_keys(struct part_reader *reader, struct removal *removal)
         if (!reader_room(reader, &array, &reader->key_room, count, sizeof(struct view)))
             return false;
         reader->keys = array;
-        if (!take_key(reader, &reader->keys[count]))
+        if (!take(reader, &reader->keys[count]))
             return false;
     }
     if (json->why || count == 0)
         return json_fail(json, "a removal without a key");
-    removal->keys = catalog_take(reader->catalog, count * sizeof(struct view));
-    if (!removal->keys)
+    struct view *texts = catalog_take(reader->catalog, count * sizeof(struct view));
+    if (!texts)
         return part_no_memory(reader);
-    memcpy(removal->keys, reader->keys, count * sizeof(struct view));
-    removal->count = count;
+    memcpy(texts, reader->keys, count * sizeof(struct view));
+    *ret_texts = texts;
+    *ret_count = count;
     return true;
 }
 
@@ -507,13 +537,14 @@ enum removal_member {
     REMOVAL_SINCE,
     REMOVAL_RESTAMPS,
     REMOVAL_KEYS,
+    REMOVAL_FILE_IDS,
     REMOVAL_MEMBERS
 };
 
 static const struct view removal_names[REMOVAL_MEMBERS] = {
     [REMOVAL_HOW] = { "how", 3 },     [REMOVAL_DONE] = { "done", 4 },
     [REMOVAL_SINCE] = { "since", 5 }, [REMOVAL_RESTAMPS] = { "restamps", 8 },
-    [REMOVAL_KEYS] = { "keys", 4 },
+    [REMOVAL_KEYS] = { "keys", 4 },   [REMOVAL_FILE_IDS] = { "file_ids", 8 },
 };
 
 #define REMOVAL_NEEDS (1U << REMOVAL_HOW | 1U << REMOVAL_SINCE | 1U << REMOVAL_KEYS)
@@ -539,7 +570,9 @@ static bool removal_take(struct part_reader *reader, unsigned member, struct vie
     case REMOVAL_DONE: return json_take_bool(json, &removal->done);
     case REMOVAL_SINCE: return take_stamp(json, &removal->since);
     case REMOVAL_RESTAMPS: return take_small(json, RESTAMPS_READ_MAX, &removal->restamps);
-    case REMOVAL_KEYS: return take_keys(reader, removal);
+    case REMOVAL_KEYS: return take_texts(reader, take_key, &removal->keys, &removal->count);
+    case REMOVAL_FILE_IDS:
+        return take_texts(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
     case REMOVAL_MEMBERS: break;
     }
     return member_keep(json, name, unknown);

@@ -52,9 +52,11 @@ struct catalog_inside {
     size_t spent;                            /* bytes of the arena */
     struct buffer unknown, unknown_settings; /* members: ,"name":value */
     size_t live_room, grave_room, removal_room, writer_room, reference_room;
+    size_t moved_file_id_room;
     struct key_index index;
-    uint64_t serial; /* the last one that was given */
-    bool unwritten;  /* some grave or removal is */
+    struct key_index files; /* by the identity of a file: where its chunk stands */
+    uint64_t serial;        /* the last one that was given */
+    bool unwritten;         /* some grave or removal is */
 };
 
 /* Without settings, for decode; NULL without memory. */
@@ -74,6 +76,7 @@ bool catalog_room_graves(struct catalog *catalog, size_t more);
 bool catalog_room_removals(struct catalog *catalog, size_t more);
 bool catalog_room_references(struct catalog *catalog, size_t more);
 bool catalog_room_writers(struct catalog *catalog, size_t more);
+bool catalog_room_moved_file_ids(struct catalog *catalog, size_t more);
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
@@ -82,11 +85,19 @@ size_t chunk_bytes(const struct chunk *chunk);
 size_t grave_bytes(const struct grave *grave);
 size_t removal_bytes(const struct removal *removal);
 
-/* These need room, give the serial number, count, and enter the keys into the index. */
+/* Of both indexes: so many keys, each with the identity of a file; false without memory. */
+bool catalog_reserve_keys(struct catalog *catalog, size_t more);
+
+/* These need room, give the serial number, count, and enter the keys into the index, and the
+ * identities of files into theirs. */
 void catalog_push_live(struct catalog *catalog, const struct chunk *chunk);
 void catalog_push_grave(struct catalog *catalog, const struct grave *grave);
 void catalog_push_removal(struct catalog *catalog, const struct removal *removal);
 void catalog_push_reference(struct catalog *catalog, struct view key, unsigned child);
+void catalog_push_moved_file(struct catalog *catalog, struct view file_id);
+
+/* The file is not known any more by what has this serial number. */
+void catalog_forget_file(struct catalog *catalog, struct view file_id, uint64_t serial);
 
 /* These take out what is marked as leaving; the index is not touched. */
 void catalog_sweep_live(struct catalog *catalog);
@@ -139,11 +150,12 @@ struct part_reader {
     size_t chunk_room;
     struct view *keys; /* of the removal that is read; grows */
     size_t key_room;
-    size_t key_count; /* of all that was read */
+    size_t key_count; /* of all that was read, identities of files included */
     bool no_memory;
 };
 
 bool part_no_memory(struct part_reader *reader);
+bool file_id_read(struct part_reader *reader, struct view *ret_file_id);
 bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk);
 bool grave_read(struct part_reader *reader, struct grave *ret_grave);
 bool removal_read(struct part_reader *reader, struct removal *ret_removal);

@@ -97,6 +97,19 @@ static void write_moved(const struct catalog *catalog, struct buffer *text)
     buffer_append(text, catalog->reference_count ? VIEW("]}]") : VIEW("]"));
 }
 
+static void write_moved_files(const struct catalog *catalog, struct buffer *text)
+{
+    if (catalog->moved_file_id_count == 0)
+        return;
+    buffer_append(text, VIEW(",\n\"moved_file_ids\":["));
+    for (size_t i = 0; i < catalog->moved_file_id_count; i++) {
+        if (i > 0)
+            buffer_append_byte(text, ',');
+        json_write_string(text, catalog->moved_file_ids[i]);
+    }
+    buffer_append_byte(text, ']');
+}
+
 static void write_children(const struct catalog *catalog, struct buffer *text)
 {
     buffer_append(text, VIEW(",\n\"children\":["));
@@ -108,6 +121,7 @@ static void write_children(const struct catalog *catalog, struct buffer *text)
     buffer_append(text, catalog->split_by == SPLIT_BY_HOUR ? VIEW("],\"split_by\":\"hour\"")
                                                            : VIEW("],\"split_by\":\"key\""));
     write_moved(catalog, text);
+    write_moved_files(catalog, text);
 }
 
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text)
@@ -150,6 +164,7 @@ enum member {
     CHILDREN,
     SPLIT_BY,
     MOVED,
+    MOVED_FILE_IDS,
     UNKNOWN,
 };
 
@@ -169,6 +184,7 @@ static const struct view member_names[UNKNOWN] = {
     [CHILDREN] = { "children", 8 },
     [SPLIT_BY] = { "split_by", 8 },
     [MOVED] = { "moved", 5 },
+    [MOVED_FILE_IDS] = { "moved_file_ids", 14 },
 };
 
 #define MEMBERS_NEEDED                                                                   \
@@ -292,7 +308,7 @@ static bool take_writers(struct decoding *d)
 static bool enter_key(struct decoding *d, struct view key)
 {
     struct key_index *index = &d->part.catalog->inside->index;
-    if (!key_index_reserve(index, 1))
+    if (!catalog_reserve_keys(d->part.catalog, 1))
         return part_no_memory(&d->part);
     if (key_index_get(index, key))
         return json_fail(json_of(d), "a key that stands twice");
@@ -360,7 +376,7 @@ static bool take_graves(struct decoding *d)
         for (size_t i = 0; i < grave.count; i++)
             if (!enter_key(d, grave.chunks[i].key))
                 return false;
-        if (!catalog_room_graves(catalog, 1))
+        if (!catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, grave.count))
             return part_no_memory(&d->part);
         recall_grave(d, &grave);
         catalog_push_grave(catalog, &grave);
@@ -379,7 +395,8 @@ static bool take_removals(struct decoding *d)
         for (size_t i = 0; i < removal.count; i++)
             if (!enter_key(d, removal.keys[i]))
                 return false;
-        if (!catalog_room_removals(catalog, 1))
+        if (!catalog_room_removals(catalog, 1) ||
+            !catalog_reserve_keys(catalog, removal.file_id_count))
             return part_no_memory(&d->part);
         recall_removal(d, &removal);
         catalog_push_removal(catalog, &removal);
@@ -463,6 +480,21 @@ static bool take_moved(struct decoding *d)
     return json->why == NULL;
 }
 
+static bool take_moved_files(struct decoding *d)
+{
+    struct json_reader *json = json_of(d);
+    struct catalog *catalog = d->part.catalog;
+    struct view file_id;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!file_id_read(&d->part, &file_id))
+            return false;
+        if (!catalog_room_moved_file_ids(catalog, 1) || !catalog_reserve_keys(catalog, 1))
+            return part_no_memory(&d->part);
+        catalog_push_moved_file(catalog, file_id);
+    }
+    return json->why == NULL;
+}
+
 static enum member find_member(struct decoding *d, struct view name)
 {
     for (unsigned i = 0; i < UNKNOWN; i++) {
@@ -505,6 +537,7 @@ static bool take_member(struct decoding *d, struct view name)
     case CHILDREN: return take_children(d);
     case SPLIT_BY: return take_split_by(d);
     case MOVED: return take_moved(d);
+    case MOVED_FILE_IDS: return take_moved_files(d);
     case UNKNOWN: break;
     }
     return member_keep(json_of(d), name, &catalog->inside->unknown) ||
@@ -551,7 +584,8 @@ static bool check_whole(struct decoding *d)
         return json_fail(json, "it lacks a member that every catalog has");
     if ((catalog->parent.size > 0) != (catalog->depth > 0))
         return json_fail(json, "its parent and its depth do not go together");
-    if (split != (d->found >> SPLIT_BY & 1) || (!split && catalog->reference_count > 0))
+    bool moved = catalog->reference_count > 0 || catalog->moved_file_id_count > 0;
+    if (split != (d->found >> SPLIT_BY & 1) || (!split && moved))
         return json_fail(json, "it is neither split nor whole");
     if (view_equal(catalog->parent, catalog->partition))
         return json_fail(json, "it is its own parent");

@@ -30,7 +30,7 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
     if (count == 0)
         return HF_OK;
     struct chunk *chunks = catalog_take(catalog, count * sizeof *chunks);
-    if (!chunks || !catalog_room_graves(catalog, 1))
+    if (!chunks || !catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, count))
         return error_no_memory(&op->error);
     for (size_t i = 0; op->moved < count; i++) {
         struct chunk *chunk = &catalog->live[i];
@@ -93,22 +93,39 @@ static size_t graves_to_look_at(const struct catalog *catalog, const struct cata
     return i;
 }
 
+/* A file must not come in a second time as soon as its chunk was merged: who was interrupted may
+ * ask again the next day. */
 static bool make_removal(struct catalog *catalog, const struct grave *grave,
                          const struct evidence *evidence, struct removal *ret_removal)
 {
-    struct view *keys = catalog_take(catalog, grave->count * sizeof *keys);
-    if (!keys)
+    struct view *keys = catalog_take(catalog, 2 * grave->count * sizeof *keys);
+    size_t file_id_count = 0;
+    if (!keys || !catalog_reserve_keys(catalog, grave->count))
         return false;
-    for (size_t i = 0; i < grave->count; i++)
-        keys[i] = grave->chunks[i].key;
+    struct view *file_ids = keys + grave->count;
+    for (size_t i = 0; i < grave->count; i++) {
+        const struct chunk *chunk = &grave->chunks[i];
+        keys[i] = chunk->key;
+        if (chunk->file_id.size > 0 && RULE(DELETING_KNOWS_THE_FILE))
+            file_ids[file_id_count++] = chunk->file_id;
+    }
     *ret_removal = (struct removal){ .how = DELETING_RETIRED,
                                      .since = stamp_now(evidence),
                                      .seen = evidence->now,
                                      .unwritten = true,
                                      .keys = keys,
                                      .count = grave->count,
+                                     .file_ids = file_ids,
+                                     .file_id_count = file_id_count,
                                      .unknown = VIEW("") };
     return true;
+}
+
+static void leave_grave(struct catalog *catalog, struct grave *grave)
+{
+    for (size_t i = 0; i < grave->count; i++)
+        catalog_forget_file(catalog, grave->chunks[i].file_id, grave->serial);
+    grave->leaving = true;
 }
 
 static enum hf_status reap(struct catalog *catalog, struct catalog_op *op,
@@ -126,7 +143,7 @@ static enum hf_status reap(struct catalog *catalog, struct catalog_op *op,
     if (good) {
         for (size_t i = 0; i < end; i++)
             if (is_past_grace(catalog, &catalog->graves[i], evidence))
-                catalog->graves[i].leaving = true;
+                leave_grave(catalog, &catalog->graves[i]);
         catalog_sweep_graves(catalog);
         for (size_t i = 0; i < prepared; i++) {
             op->moved += removals[i].count;
@@ -149,6 +166,8 @@ static void drop_removal(struct catalog *catalog, struct removal *removal)
 {
     for (size_t i = 0; i < removal->count; i++)
         key_index_drop(&catalog->inside->index, removal->keys[i]);
+    for (size_t i = 0; i < removal->file_id_count; i++)
+        catalog_forget_file(catalog, removal->file_ids[i], removal->serial);
     removal->leaving = true;
 }
 

@@ -4,17 +4,18 @@
  * put, each under a new name, and added in one write. When that is refused, since a split came
  * between or the names are too old, they are condemned and put anew under other names. A name is
  * never put anew before its home has said that the old one is not data and never will be: so
- * nothing is in the catalog twice. */
-#include "compact/ingest.h"
-
+ * nothing is in the catalog twice.
+ *
+ * A file has an identity, by its bytes or as its owner names it, and is led to its catalog by that
+ * alone. The write that adds it looks whether the catalog knows it; those above that one, which
+ * come to know no more, are asked before. So the same file comes in once, whoever brings it,
+ * however often, at the same time or after a crash. */
 #include "base/check.h"
-#include "merge/survey.h"
+#include "compact/ingest_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A file for which so many names were drawn in vain is given up. */
@@ -30,38 +31,6 @@
 
 /* What an entry takes in a catalog, roughly: so that what does not fit is seldom put in vain. */
 #define ENTRY_BYTES 512
-
-#define SEED_DIGITS 32
-
-struct item {
-    struct ingest_file *file;
-    struct chunk chunk; /* its key is file->key, once drawn */
-    enum merge_coding coding;
-    struct stat seen; /* before it was looked through */
-    char seed[SEED_DIGITS + 1];
-    char home[PARTITION_BYTES_MAX + 1];
-    struct mono_time drawn;
-    unsigned rounds;
-    bool settled;
-};
-
-struct ingest {
-    struct shelf *shelf;
-    const struct ingest_options *options;
-    struct span patience;
-    struct arena arena; /* texts of the settings */
-    struct compact_settings settings;
-    struct item *items; /* a batch */
-    size_t count;
-    struct item **chosen; /* those of one catalog that are at work */
-    size_t chosen_count;
-    struct chunk *chunks; /* of the chosen, to be asked for */
-    struct view *keys;
-    enum condemned *condemned;
-    size_t files_done;
-    uint64_t bytes_done; /* of puts that are over */
-    bool stopped;
-};
 
 /* ---- What becomes of a file ---------------------------------------------------------- */
 
@@ -86,6 +55,25 @@ static void fail(struct ingest *ingest, struct item *item, const struct hf_error
     settle(ingest, item);
 }
 
+/* Takes those out of the chosen whose file is in a catalog; of the others none is known yet. */
+static void settle_known(struct ingest *ingest)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        struct item *item = ingest->chosen[i];
+        if (!ingest->known[i]) {
+            ingest->file_ids[kept] = view_of(item->file_id);
+            ingest->known[kept] = false;
+            ingest->chosen[kept++] = item;
+            continue;
+        }
+        item->file->already = true;
+        item->file->key[0] = '\0';
+        settle(ingest, item);
+    }
+    ingest->chosen_count = kept;
+}
+
 static void fail_chosen(struct ingest *ingest, const struct hf_error *error)
 {
     for (size_t i = 0; i < ingest->chosen_count; i++)
@@ -93,12 +81,12 @@ static void fail_chosen(struct ingest *ingest, const struct hf_error *error)
     ingest->chosen_count = 0;
 }
 
-static enum hf_status stopped(struct hf_error *error)
+enum hf_status ingest_stopped(struct hf_error *error)
 {
     return error_set(error, HF_CANCELLED, "stopped before it was taken");
 }
 
-static bool go_on(struct ingest *ingest, uint64_t bytes_under_way)
+bool ingest_goes_on(struct ingest *ingest, uint64_t bytes_under_way)
 {
     const struct ingest_options *options = ingest->options;
     if (options->go_on && !ingest->stopped)
@@ -107,93 +95,11 @@ static bool go_on(struct ingest *ingest, uint64_t bytes_under_way)
     return !ingest->stopped;
 }
 
-/* ---- Looking files through ----------------------------------------------------------- */
-
-static bool survey_step(void *context, uint64_t done, uint64_t total)
-{
-    (void)done;
-    (void)total;
-    return go_on(context, 0);
-}
-
-static struct merge_options survey_options(struct ingest *ingest)
-{
-    const struct compact_settings *settings = &ingest->settings;
-    struct merge_options options = MERGE_OPTIONS;
-    options.format = settings->format;
-    bool has_fields = options.format != MERGE_EXEC && options.format != MERGE_CONCAT;
-    if (has_fields && settings->key.size)
-        options.key = settings->key;
-    if (has_fields && settings->time.size)
-        options.time = settings->time;
-    options.headless = settings->headless;
-    options.record_bytes_max = CHUNK_RECORD_MAX;
-    options.record_max_is_fixed = true;
-    options.progress.step = survey_step;
-    options.progress.context = ingest;
-    return options;
-}
-
-static void fill_in(struct ingest *ingest, struct item *item, const struct survey *survey)
-{
-    int64_t now_ms = env_wall(ingest->shelf->env).us / 1000;
-    item->coding = survey->coding;
-    item->chunk = (struct chunk){
-        .size = survey->size,
-        .rows_known = survey->rows_counted,
-        .rows = survey->rows,
-        .min_ms = survey->times_known ? survey->min_ms : now_ms,
-        .max_ms = survey->times_known ? survey->max_ms : now_ms,
-        .writer = ingest->options->writer,
-        .crc32c = survey->crc32c,
-    };
-    item->file->size = survey->size;
-    item->file->rows = survey->rows;
-    item->file->malformed = survey->malformed;
-    env_random_hex(ingest->shelf->env, SEED_DIGITS, item->seed);
-}
-
-/* A chunk of which a merge would keep nothing, or at which it would fail, is not let in. */
-static enum hf_status check_malformed(const struct ingest *ingest, const struct survey *survey,
-                                      struct hf_error *error)
-{
-    bool all = survey->malformed == survey->rows;
-    if (survey->malformed == 0 || (!all && survey->malformed <= ingest->settings.rejects_max))
-        return HF_OK;
-    if (all)
-        error_set(error, HF_INVALID, "all %" PRIu64 " rows cannot be read", survey->rows);
-    else
-        error_set(error, HF_INVALID,
-                  "%" PRIu64 " of %" PRIu64 " rows cannot be read, more than the %" PRIu64
-                  " that may be rejected",
-                  survey->malformed, survey->rows, ingest->settings.rejects_max);
-    return error_set(error, HF_INVALID, "%s: record %" PRIu64 " %s", error->why,
-                     survey->malformed_first, survey->malformed_why);
-}
-
-static enum hf_status survey_file(struct ingest *ingest, struct item *item,
-                                  struct hf_error *error)
-{
-    struct merge_options options = survey_options(ingest);
-    struct survey survey;
-    const char *path = item->file->path;
-    if (!go_on(ingest, 0))
-        return stopped(error);
-    bool is_there = stat(path, &item->seen) == 0;
-    if (is_there && S_ISREG(item->seen.st_mode) && item->seen.st_size == 0)
-        return error_set(error, HF_INVALID, "it is empty");
-    enum hf_status status = merge_survey(ingest->shelf->env, &options, path, &survey, error);
-    if (status == HF_OK)
-        status = check_malformed(ingest, &survey, error);
-    if (status == HF_OK)
-        fill_in(ingest, item, &survey);
-    return status;
-}
-
 /* ---- Room ---------------------------------------------------------------------------- */
 
 /* What a catalog has to say to those who want to add to it. */
 struct vacancy {
+    struct ingest *ingest; /* whose chosen it may know already */
     bool has_children;
     bool full;
     uint64_t pressure;
@@ -211,8 +117,12 @@ static void look_for_room(void *argument, const struct catalog *catalog,
                           const struct evidence *evidence)
 {
     struct vacancy *room = argument;
+    struct ingest *ingest = room->ingest;
     (void)evidence;
-    *room = (struct vacancy){ .has_children = catalog->child_count > 0,
+    for (size_t i = 0; i < ingest->chosen_count; i++)
+        ingest->known[i] = catalog_knows_file(catalog, ingest->file_ids[i]);
+    *room = (struct vacancy){ .ingest = ingest,
+                              .has_children = catalog->child_count > 0,
                               .full = catalog->live_count >= CATALOG_LIVE_MAX,
                               .pressure = catalog_pressure(catalog),
                               .dead = catalog->dead_count };
@@ -229,18 +139,33 @@ static void look_for_room(void *argument, const struct catalog *catalog,
         room->count = 1; /* whether it has room for one the catalog itself knows best */
 }
 
-/* Waits, if it may, until chunks may be added. */
+/* Whether the catalog knows the file of each of them. */
+static bool are_all_known(const struct ingest *ingest)
+{
+    for (size_t i = 0; i < ingest->chosen_count; i++)
+        if (!ingest->known[i])
+            return false;
+    return true;
+}
+
+/* Waits, if it may, until chunks may be added; needs none for what is there. */
 static enum hf_status find_room(struct ingest *ingest, struct slot *slot, struct vacancy *room,
                                 struct hf_error *error)
 {
     struct env *env = ingest->shelf->env;
     struct mono_time until = ingest->options->until;
+    *room = (struct vacancy){ .ingest = ingest };
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        ingest->file_ids[i] = view_of(ingest->chosen[i]->file_id);
+        ingest->known[i] = false;
+    }
     for (;;) {
         enum hf_status status = slot_show(slot, look_for_room, room, error);
-        if (status != HF_OK || room->has_children || room->pressure < 100)
+        if (status != HF_OK || room->has_children || room->pressure < 100 ||
+            are_all_known(ingest))
             return status;
-        if (!go_on(ingest, 0))
-            return stopped(error);
+        if (!ingest_goes_on(ingest, 0))
+            return ingest_stopped(error);
         struct mono_time now = env_now(env);
         if (!mono_before(now, until))
             return error_set(error, HF_UNAVAILABLE,
@@ -271,7 +196,7 @@ static void back_off(struct env *env, struct span *backoff)
 static bool put_step(void *argument, uint64_t done, uint64_t total)
 {
     (void)total;
-    return go_on(argument, done);
+    return ingest_goes_on(argument, done);
 }
 
 /* Nobody else draws this name: what is there is ours, whether a put was refused for it or had no
@@ -315,7 +240,7 @@ static enum hf_status put_tries(struct ingest *ingest, struct item *item, int fd
             return status;
         if (status == HF_UNSUPPORTED && condition == CONDITION_ABSENT)
             condition = CONDITION_ALWAYS; /* too large for one: the name alone must do */
-        else if (is_passing(status) && go_on(ingest, 0))
+        else if (is_passing(status) && ingest_goes_on(ingest, 0))
             back_off(ingest->shelf->env, &backoff);
         else
             return status;
@@ -363,8 +288,8 @@ static enum hf_status put_file(struct ingest *ingest, struct item *item, bool *r
                                struct hf_error *error)
 {
     *ret_maybe = false;
-    if (!go_on(ingest, 0))
-        return stopped(error);
+    if (!ingest_goes_on(ingest, 0))
+        return ingest_stopped(error);
     int fd = open(item->file->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_from_errno(error, errno, "open");
@@ -460,22 +385,42 @@ static void learn_what_happened(struct ingest *ingest, struct slot *slot,
     }
 }
 
+/* Somebody else has added the same file meanwhile: what we have put is nobody's. */
+static void give_way(struct ingest *ingest, struct slot *slot)
+{
+    struct hf_error ignored;
+    size_t count = 0;
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        if (ingest->known[i])
+            ingest->chosen[count++] = ingest->chosen[i];
+        else
+            settle(ingest, ingest->chosen[i]);
+    }
+    ingest->chosen_count = count;
+    if (count > 0)
+        condemn_chosen(ingest, slot, &ignored); /* else fsck finds it */
+    for (size_t i = 0; i < count; i++)
+        ingest->known[i] = true;
+    settle_known(ingest);
+}
+
 static void add_chosen(struct ingest *ingest, struct slot *slot)
 {
     struct refusal refusal;
     struct catalog_op op = { .kind = CATALOG_ADD,
                              .chunks = ingest->chunks,
                              .chunk_count = ingest->chosen_count,
-                             .drawn = ingest->chosen[0]->drawn };
+                             .drawn = ingest->chosen[0]->drawn,
+                             .ret_known = ingest->known };
     for (size_t i = 0; i < ingest->chosen_count; i++) {
         ingest->chunks[i] = ingest->chosen[i]->chunk;
         op.drawn = mono_earlier(op.drawn, ingest->chosen[i]->drawn);
     }
     enum hf_status status = add_tries(ingest, slot, &op, &refusal.maybe);
-    for (size_t i = 0; status == HF_OK && i < ingest->chosen_count; i++)
-        settle(ingest, ingest->chosen[i]);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        give_way(ingest, slot);
         return;
+    }
     refusal.why = op.error;
     refusal.again = is_worth_new_names(status, &op);
     if (op.full && slot_split(slot, &refusal.why) != HF_OK)
@@ -484,6 +429,15 @@ static void add_chosen(struct ingest *ingest, struct slot *slot)
 }
 
 /* ---- A batch ------------------------------------------------------------------------- */
+
+/* Whether one of the chosen is the same file: then it is this one's turn once that is settled. */
+static bool is_chosen(const struct ingest *ingest, const struct item *item)
+{
+    for (size_t i = 0; i < ingest->chosen_count; i++)
+        if (memcmp(ingest->chosen[i]->file_id, item->file_id, FILE_ID_DIGITS) == 0)
+            return true;
+    return false;
+}
 
 /* Those that belong to the catalog of the first that is still open. Asked anew each time: it may
  * have been split since. */
@@ -496,14 +450,14 @@ static void choose(struct ingest *ingest)
         struct hf_error error;
         if (item->settled)
             continue;
-        if (shelf_home(ingest->shelf, view_of(item->seed), item->chunk.min_ms, item->home,
+        if (shelf_home(ingest->shelf, view_of(item->file_id), item->route_ms, item->home,
                        &error) != HF_OK) {
             fail(ingest, item, &error);
             continue;
         }
         if (!home)
             home = item->home;
-        if (strcmp(home, item->home) == 0)
+        if (strcmp(home, item->home) == 0 && !is_chosen(ingest, item))
             ingest->chosen[ingest->chosen_count++] = item;
     }
 }
@@ -558,12 +512,19 @@ static void put_chosen(struct ingest *ingest, struct slot *slot)
 static void take_chosen(struct ingest *ingest)
 {
     struct hf_error error;
-    struct slot *slot;
+    struct slot *slot = NULL;
     struct vacancy room;
     enum hf_status status =
         shelf_slot(ingest->shelf, view_of(ingest->chosen[0]->home), &slot, &error);
     if (status == HF_OK)
         status = find_room(ingest, slot, &room, &error);
+    if (status == HF_OK)
+        status = slot_files_above(slot, ingest->file_ids, ingest->chosen_count, ingest->known,
+                                  &error);
+    if (slot)
+        settle_known(ingest); /* also when there is no room for the others */
+    if (ingest->chosen_count == 0)
+        return;
     if (status == HF_OK && room.full && !room.has_children)
         status = slot_split(slot, &error);
     if (status != HF_OK) {
@@ -591,7 +552,7 @@ static void take_files(struct ingest *ingest, struct ingest_file *files, size_t 
     for (size_t i = 0; i < count; i++) {
         struct item *item = &ingest->items[ingest->count];
         *item = (struct item){ .file = &files[i] };
-        if (survey_file(ingest, item, &files[i].error) == HF_OK)
+        if (ingest_survey(ingest, item, &files[i].error) == HF_OK)
             ingest->count++;
         else {
             name_file(&files[i].error, files[i].path);
@@ -642,9 +603,11 @@ static enum hf_status prepare(struct ingest *ingest, struct hf_error *error)
     ingest->chosen = calloc(INGEST_BATCH_MAX, sizeof *ingest->chosen);
     ingest->chunks = calloc(INGEST_BATCH_MAX, sizeof *ingest->chunks);
     ingest->keys = calloc(INGEST_BATCH_MAX, sizeof *ingest->keys);
+    ingest->file_ids = calloc(INGEST_BATCH_MAX, sizeof *ingest->file_ids);
+    ingest->known = calloc(INGEST_BATCH_MAX, sizeof *ingest->known);
     ingest->condemned = calloc(INGEST_BATCH_MAX, sizeof *ingest->condemned);
     if (!ingest->items || !ingest->chosen || !ingest->chunks || !ingest->keys ||
-        !ingest->condemned)
+        !ingest->file_ids || !ingest->known || !ingest->condemned)
         return error_no_memory(error);
     return read_settings(ingest, error);
 }
@@ -655,6 +618,8 @@ static void release(struct ingest *ingest)
     free(ingest->chosen);
     free(ingest->chunks);
     free(ingest->keys);
+    free(ingest->file_ids);
+    free(ingest->known);
     free(ingest->condemned);
     arena_release(&ingest->arena);
 }
@@ -668,7 +633,12 @@ enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size
         files[i] = (struct ingest_file){ .path = files[i].path };
     error_clear(error);
     client_active(shelf->client);
-    enum hf_status status = prepare(&ingest, error);
+    enum hf_status status = HF_OK;
+    if (options->id.size > 0 && count != 1)
+        status = error_set(error, HF_INVALID,
+                           "an id is the identity of one file: %zu files are given", count);
+    if (status == HF_OK)
+        status = prepare(&ingest, error);
     if (status == HF_OK)
         take_files(&ingest, files, count);
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,10 @@
 /* ingest.h: files become chunks of level 0: each is looked through (rows, times, checksum),
  * put under a name of its own, and many are added to the catalog in one write. A file that
- * cannot be taken is told and left; the rest goes on. */
+ * cannot be taken is told and left; the rest goes on.
+ *
+ * A file that is in the catalog, or was and is not forgotten yet (catalog.h), is not added again:
+ * the same file is one with the same bytes, or, where equal files may be meant, of the same id. So
+ * whoever was interrupted may ingest all files again. */
 #ifndef COMPACT_INGEST_H
 #define COMPACT_INGEST_H
 
@@ -11,14 +15,18 @@
 struct ingest_file {
     const char *path;
     /* Answered. */
-    struct hf_error error;       /* OK: it is in the catalog */
-    char key[KEY_BYTES_MAX + 1]; /* of the last that was drawn for it */
+    struct hf_error error;       /* OK: it is in the catalog, or was */
+    bool already;                /* it was there before: nothing was added */
+    char key[KEY_BYTES_MAX + 1]; /* of the last that was drawn for it; empty if already there */
     uint64_t size, rows;
     uint64_t malformed; /* rows that a merge will keep aside */
 };
 
 struct ingest_options {
     struct view writer; /* a label; the same for all files of one source */
+    /* The identity of the file, of which there is one then; empty: by its bytes. What a second file
+     * of the same id holds is not looked at. */
+    struct view id;
     /* While too many chunks wait to be merged (backpressure): wait until then, then UNAVAILABLE. */
     struct mono_time until;
     /* Ask a store that does not answer for so long; zero: SHELF_PATIENCE. */
@@ -30,8 +38,8 @@ struct ingest_options {
 
 /* The first error of a file, when any was left. UNSURE: whether the file is in the catalog is not
  * known, since the store answered neither the question to add it nor the one to condemn it; to
- * ingest it again might put it there twice. Any other error: it is not, and never will be. An
- * empty file is INVALID. */
+ * ingest it again finds out. Any other error: it is not, and never will be. An empty file is
+ * INVALID. */
 enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size_t count,
                             const struct ingest_options *options, struct hf_error *error);
 

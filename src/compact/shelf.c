@@ -5,6 +5,7 @@
 #include "compact/shelf.h"
 
 #include "base/check.h"
+#include "base/rule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,7 @@ static void read_route(const struct catalog *catalog, struct slot_route *ret_rou
     ret_route->known = true;
     ret_route->child_count = catalog->child_count;
     ret_route->split_by = catalog->split_by;
+    snprintf(ret_route->parent, sizeof ret_route->parent, "%.*s", VIEW_ARGS(catalog->parent));
     for (size_t i = 0; i < catalog->child_count; i++)
         snprintf(ret_route->children[i], sizeof ret_route->children[i], "%.*s",
                  VIEW_ARGS(catalog->children[i]));
@@ -451,6 +453,41 @@ enum hf_status shelf_home(struct shelf *shelf, struct view key_seed, int64_t min
     }
     return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
                      shelf->partition, SHELF_DEPTH_MAX);
+}
+
+struct file_look {
+    const struct view *file_ids;
+    size_t count;
+    bool *known;
+};
+
+static void look_for_files(void *argument, const struct catalog *catalog,
+                           const struct evidence *evidence)
+{
+    struct file_look *look = argument;
+    (void)evidence;
+    for (size_t i = 0; i < look->count; i++)
+        look->known[i] = look->known[i] || catalog_knows_file(catalog, look->file_ids[i]);
+}
+
+enum hf_status slot_files_above(struct slot *slot, const struct view *file_ids, size_t count,
+                                bool *known, struct hf_error *error)
+{
+    struct file_look look = { file_ids, count, known };
+    struct slot_route route;
+    enum hf_status status = route_of(slot, &route, error);
+    for (unsigned depth = 0; status == HF_OK && route.parent[0]; depth++) {
+        if (depth > SHELF_DEPTH_MAX)
+            return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
+                             slot->shelf->partition, SHELF_DEPTH_MAX);
+        struct slot *parent;
+        status = shelf_slot(slot->shelf, view_of(route.parent), &parent, error);
+        if (status == HF_OK && RULE(PARENTS_KNOW_THE_FILE))
+            status = slot_show(parent, look_for_files, &look, error);
+        if (status == HF_OK)
+            status = route_of(parent, &route, error);
+    }
+    return status;
 }
 
 /* One catalog of a walk. */

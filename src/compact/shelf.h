@@ -24,6 +24,7 @@ struct slot_route {
     size_t child_count;
     enum split_by split_by;
     char children[CATALOG_CHILDREN][PARTITION_BYTES_MAX + 1];
+    char parent[PARTITION_BYTES_MAX + 1]; /* empty: none */
 };
 
 /* One catalog as we know it. */
@@ -97,6 +98,14 @@ enum hf_status slot_split(struct slot *slot, struct hf_error *error);
  * another name, and its old key condemned. */
 enum hf_status shelf_home(struct shelf *shelf, struct view key_seed, int64_t min_ms,
                           char ret_partition[PARTITION_BYTES_MAX + 1], struct hf_error *error);
+
+/* Which of these files were added to a catalog above this one before it was split. Since such a
+ * catalog comes to know no more of them, and this one looks for itself when they are added to it,
+ * each file is added once, if it is always led to the same catalog: shelf_home is to be asked with
+ * what the file alone decides. `known` is the caller's; those that are known are set. One get for
+ * each catalog above. */
+enum hf_status slot_files_above(struct slot *slot, const struct view *file_ids, size_t count,
+                                bool *known, struct hf_error *error);
 
 /* A new key: data/<partition>/L<level>/<yyyy>/<mm>/<32 random digits>.<format>[.gz|.zst]; year
  * and month of `ms`. ret_drawn: when, on the boot-time clock. */

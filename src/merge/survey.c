@@ -1,7 +1,6 @@
 /* survey.c: looks one file through as a merge would, and keeps nothing of it but numbers. */
 #include "merge/survey.h"
 
-#include "base/hash.h"
 #include "merge/job.h"
 
 #include <errno.h>
@@ -80,7 +79,9 @@ static enum hf_status survey_records(struct job *job, const struct feed *feed,
 static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct survey *survey,
                                 struct hf_error *error)
 {
+    struct hash_sha256_stream sha256;
     uint64_t size = 0;
+    hash_sha256_init(&sha256);
     for (;;) {
         ssize_t got = read(fd, piece, PIECE_BYTES);
         if (got < 0 && errno == EINTR)
@@ -92,13 +93,16 @@ static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct sur
         size += (uint64_t)got;
         if (size > survey->size)
             break;
-        survey->crc32c = crc32c(survey->crc32c, (struct view){ piece, (size_t)got });
+        struct view bytes = { piece, (size_t)got };
+        survey->crc32c = crc32c(survey->crc32c, bytes);
+        hash_sha256_add(&sha256, bytes);
         enum hf_status status = job_progress(job, (uint64_t)got, error);
         if (status != HF_OK)
             return status;
     }
     if (size != survey->size)
         return error_set(error, HF_UNAVAILABLE, "it changed while it was read");
+    hash_sha256_end(&sha256, survey->sha256);
     return HF_OK;
 }
 

@@ -3,6 +3,7 @@
 #ifndef MERGE_SURVEY_H
 #define MERGE_SURVEY_H
 
+#include "base/hash.h"
 #include "merge/merge.h"
 
 struct survey {
@@ -10,11 +11,12 @@ struct survey {
     uint64_t
         rows; /* malformed ones included; a header is none: what merge_files counts as rows_in */
     uint64_t malformed;
-    uint64_t malformed_first;  /* the number of the first of them, ... */
-    const char *malformed_why; /* ... and what it lacks: "record 3 has no time" */
-    bool times_known;          /* options name a time, and some record has one */
-    int64_t min_ms, max_ms;    /* since 1970: rounded down, and up */
-    uint32_t crc32c;           /* of the file as it lies on disk */
+    uint64_t malformed_first;           /* the number of the first of them, ... */
+    const char *malformed_why;          /* ... and what it lacks: "record 3 has no time" */
+    bool times_known;                   /* options name a time, and some record has one */
+    int64_t min_ms, max_ms;             /* since 1970: rounded down, and up */
+    uint32_t crc32c;                    /* of the file as it lies on disk ... */
+    unsigned char sha256[SHA256_BYTES]; /* ... and this */
     uint64_t size;
     enum merge_coding
         coding; /* how it is compressed; where rows are not counted, by its name */
