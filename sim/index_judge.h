@@ -68,9 +68,17 @@ struct judged_aside {
     bool copied, explained;
 };
 
+/* What a version of a shard holds. */
+struct judged_size {
+    uint64_t records, bytes;
+};
+
 struct judged_shard {
     char id[8];
     uint64_t token;
+    struct judged_size *sizes; /* of each version, in the order in which they came */
+    size_t size_count;
+    size_t told;                 /* the manifest is of this version, or a later one */
     struct judged_version *lock; /* NULL: there is none, or none that can be read */
     uint64_t next_token;
 };
@@ -135,5 +143,6 @@ void judged_fold(struct judge_index *judge, struct judged_record *record);
 /* index_shard.c: a shard or its lock has changed. `name` is what stands behind shards/. */
 void judge_shard_changed(struct judge_index *judge, struct view name,
                          const struct bucket_change *change);
+void judge_manifest_changed(struct judge_index *judge, const struct bucket_change *change);
 
 #endif

@@ -117,6 +117,57 @@ static void shard_written(struct judge_index *judge, struct judged_shard *shard,
                    "shard %s is written by token %" PRIu64 " after token %" PRIu64, shard->id,
                    line.token, shard->token);
     shard->token = line.token;
+    shard->sizes = judge_grow(shard->sizes, shard->size_count, sizeof *shard->sizes);
+    shard->sizes[shard->size_count++] = (struct judged_size){ count, body.size };
+}
+
+/* ---- The manifest ---------------------------------------------------------------------- */
+
+/* Versions of equal size are not told apart: then it is the first that it may be. */
+static void judge_manifest_row(struct judge_index *judge, struct judged_shard *shard,
+                               struct judged_size row)
+{
+    bool ever = false;
+    for (size_t i = 0; i < shard->size_count; i++) {
+        if (shard->sizes[i].records != row.records || shard->sizes[i].bytes != row.bytes)
+            continue;
+        ever = true;
+        if (i < shard->told)
+            continue;
+        shard->told = i;
+        return;
+    }
+    world_fail(index_world(judge),
+               "the manifest has %" PRIu64 " records in %" PRIu64
+               " bytes of shard %s, which %s",
+               row.records, row.bytes, shard->id,
+               ever ? "were there before what it had last" : "never were there");
+}
+
+void judge_manifest_changed(struct judge_index *judge, const struct bucket_change *change)
+{
+    struct json_reader reader = json_read(change->body.data ? change->body : VIEW(""));
+    struct view name, id, raw;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (!view_equal(name, VIEW("shards"))) {
+            json_skip(&reader, &raw);
+            continue;
+        }
+        for (json_enter_object(&reader); json_next_member(&reader, &id);) {
+            uint64_t values[2] = { 0, 0 };
+            size_t count = 0;
+            for (json_enter_array(&reader); json_next_element(&reader); count++)
+                if (count < 2)
+                    json_take_u64(&reader, UINT64_MAX, &values[count]);
+                else
+                    json_skip(&reader, &raw);
+            if (!reader.why)
+                judge_manifest_row(judge, shard_of(judge, id),
+                                   (struct judged_size){ values[0], values[1] });
+        }
+    }
+    if (!json_end(&reader))
+        world_fail(index_world(judge), "the manifest is none: %s", reader.why);
 }
 
 /* ---- Locks ----------------------------------------------------------------------------- */

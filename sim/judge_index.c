@@ -170,7 +170,9 @@ static void changed(void *argument, const struct bucket_change *change)
         judge_aside_changed(judge, view_from(rest, strlen("aside/")), change);
     else if (view_equal(rest, VIEW("index.json")))
         schema_changed(judge, change);
-    else if (!view_equal(rest, VIEW("manifest.json")))
+    else if (view_equal(rest, VIEW("manifest.json")))
+        judge_manifest_changed(judge, change);
+    else
         judge_entry_changed(judge, rest, change);
     heap_enter(before);
 }
@@ -367,8 +369,10 @@ void judge_index_free(struct judge_index *judge)
 {
     for (size_t i = 0; i < judge->key_count; i++)
         free(judge->keys[i].records);
-    for (size_t i = 0; i < judge->shard_count; i++)
+    for (size_t i = 0; i < judge->shard_count; i++) {
         judged_version_free(judge->shards[i].lock);
+        free(judge->shards[i].sizes);
+    }
     free(judge->shards);
     map_release(&judge->records);
     map_release(&judge->objects);

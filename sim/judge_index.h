@@ -14,6 +14,7 @@
  *   - something is set aside that could be read by the schema as it was when it was written, or
  *     that is no entry, or otherwise than it is; or what is aside changes;
  *   - the schema loses a field;
+ *   - the manifest says of a shard what it never was, or was before what it said last;
  *
  *   what locks are worth
  *   - two nodes believe at once to hold the lock of a shard, one is granted while another believes,

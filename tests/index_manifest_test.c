@@ -9,9 +9,20 @@
 
 #define MORNING "2026-02-06T10:00:00Z"
 
+static void note_version(struct manifest *manifest, size_t shard, uint64_t records,
+                         uint64_t token, uint64_t writes)
+{
+    assert_true(manifest_note(manifest, (struct manifest_row){ .shard = shard,
+                                                               .records = records,
+                                                               .bytes = 10 * records,
+                                                               .token = token,
+                                                               .writes = writes }));
+}
+
 static void note(struct manifest *manifest, size_t shard, uint64_t records, uint64_t bytes)
 {
-    assert_true(manifest_note(manifest, shard, records, bytes));
+    assert_true(manifest_note(
+        manifest, (struct manifest_row){ .shard = shard, .records = records, .bytes = bytes }));
 }
 
 static void write_rows(struct yard *yard, struct manifest *manifest)
@@ -70,7 +81,7 @@ static void written_and_read(void **state)
     manifest_release(&found);
     char *text = yard_read(&yard, "manifest.json");
     assert_non_null(strstr(text, "{\"format\":\"holdfast.manifest/1\",\"write\":\""));
-    assert_non_null(strstr(text, "\"a3\":[11,1100]"));
+    assert_non_null(strstr(text, "\"a3\":[11,1100,0,0]"));
     free(text);
     manifest_release(&noted);
     yard_close(&yard);
@@ -91,6 +102,52 @@ static void written_if_it_differs(void **state)
     note(&noted, 1, 2, 4);
     write_rows(&yard, &noted);
     assert_int_equal(yard_calls(&yard, CALL_PUT), 1);
+    manifest_release(&noted);
+    yard_close(&yard);
+}
+
+static void slow_writers_change_nothing(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct manifest slow = { 0 }, quick = { 0 }, found = { 0 };
+    yard_open(&yard);
+    note_version(&slow, 1, 5, 7, 3);
+    note_version(&slow, 2, 5, 7, 3);
+    note_version(&slow, 3, 5, 7, 3);
+    note_version(&quick, 1, 6, 7, 4); /* the same lock, a fold later */
+    note_version(&quick, 2, 7, 8, 1); /* a later lock, whoever counts */
+    write_rows(&yard, &quick);
+    write_rows(&yard, &slow);
+    assert_status(HF_OK, manifest_read(yard.index, &found, &yard.error), &yard.error);
+    assert_row(&found, 0, 1, 6, 60);
+    assert_row(&found, 1, 2, 7, 70);
+    assert_row(&found, 2, 3, 5, 50);
+    manifest_release(&found);
+    meter_reset(&yard.meter);
+    write_rows(&yard, &slow);
+    assert_int_equal(yard_calls(&yard, CALL_PUT), 0);
+    manifest_release(&slow);
+    manifest_release(&quick);
+    yard_close(&yard);
+}
+
+static void rows_of_before_versions_are_read(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct manifest noted = { 0 }, found = { 0 };
+    yard_open(&yard);
+    yard_write(&yard, "manifest.json",
+               VIEW("{\"format\":\"holdfast.manifest/1\",\"shards\":{\"01\":[9,90]}}"));
+    assert_status(HF_OK, manifest_read(yard.index, &found, &yard.error), &yard.error);
+    assert_row(&found, 0, 1, 9, 90);
+    manifest_release(&found);
+    note_version(&noted, 1, 8, 7, 1);
+    write_rows(&yard, &noted);
+    assert_status(HF_OK, manifest_read(yard.index, &found, &yard.error), &yard.error);
+    assert_row(&found, 0, 1, 8, 80);
+    manifest_release(&found);
     manifest_release(&noted);
     yard_close(&yard);
 }
@@ -401,6 +458,9 @@ int main(int argc, char **argv)
         IT("a manifest has one row a shard, in order", rows_in_order),
         IT("what is written is read, and rows of others stay", written_and_read),
         IT("a manifest that would be the same is not written", written_if_it_differs),
+        IT("statistics of an earlier version replace none of a later one",
+           slow_writers_change_nothing),
+        IT("rows that say no version are read, and replaced", rows_of_before_versions_are_read),
         IT("one that cannot be read is told, and replaced", rubbish_is_replaced),
         IT("of two who write at once both are there", two_write),
         IT("three tries are made when answers are lost", answers_are_lost),

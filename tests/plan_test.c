@@ -182,7 +182,7 @@ static void the_highest_level_stays(void **state)
         add(catalog,
             (struct piece){ .number = i, .level = CASCADE_LEVELS_MAX - (i < 2 ? 1 : 2) });
     expect(catalog, "7:2-3");
-    expect_forced(catalog, "7:2-3");
+    expect_forced(catalog, "6:2-3 7:0-1");
     catalog_free(catalog);
 }
 
@@ -306,7 +306,8 @@ static void force_merges_what_can_be_merged_with_another(void **state)
         add(catalog, (struct piece){ .number = i, .level = 1, .size = 1 });
     add(catalog, (struct piece){ .number = 10, .level = 2 });
     add(catalog, (struct piece){ .number = 11, .level = 1, .size = 1024 * 1024 });
-    expect_forced(catalog, "1:0-3 1:4-5 1:6-7 2:8-9");
+    add(catalog, (struct piece){ .number = 12, .tries = 1 });
+    expect_forced(catalog, "1:0-7 1:12 2:8-10"); /* 11 has the size of its level */
     catalog_free(catalog);
 }
 
@@ -399,7 +400,67 @@ static void forced_cascade_merges_all_to_the_level_above_the_highest(void **stat
     add(catalog, (struct piece){ .number = 4, .level = 6 });
     add(catalog, (struct piece){ .number = 5, .level = 7 });
     add(catalog, (struct piece){ .number = 6, .level = 0 });
-    expect_forced(catalog, "3:0-3 7:4,6");
+    expect_forced(catalog, "3:0-3 7:4-6");
+    catalog_free(catalog);
+}
+
+/* Does what is planned by force until nothing is; returns how many chunks there are then. */
+static size_t drain(const struct compact_settings *settings, struct piece *pieces, size_t count)
+{
+    bool over = false;
+    for (unsigned number = (unsigned)count; !over; number++) {
+        struct catalog *catalog = new_catalog(settings);
+        for (size_t i = 0; i < count; i++)
+            add(catalog, pieces[i]);
+        struct plan plan = forced_plan(catalog);
+        over = plan.count == 0;
+        if (!over) {
+            const struct plan_group *group = &plan.groups[plan.count - 1];
+            struct piece merged = { .number = number,
+                                    .level = group->level,
+                                    .size = group->bytes };
+            for (size_t k = 0; k < group->count; k++)
+                for (size_t i = 0; i < count; i++)
+                    if (pieces[i].number == number_of(group->sources[k]))
+                        pieces[i--] = pieces[--count];
+            pieces[count++] = merged;
+        }
+        plan_release(&plan);
+        catalog_free(catalog);
+    }
+    return count;
+}
+
+static void force_until_nothing_is_left_makes_one_chunk(void **state)
+{
+    (void)state;
+    struct prng prng = prng_seeded(18);
+    for (int history = 0; history < 40; history++) {
+        struct compact_settings settings = small_settings();
+        settings.policy = history % 4 == 3 ? POLICY_CASCADE : POLICY_LEVELS;
+        struct piece pieces[32];
+        size_t count = 2 + (size_t)prng_below(&prng, 30);
+        for (size_t i = 0; i < count; i++)
+            pieces[i] =
+                (struct piece){ .number = (unsigned)i,
+                                .level = (unsigned)prng_below(&prng, CASCADE_LEVELS_MAX),
+                                .hour = (int)prng_below(&prng, 5),
+                                .size = 1 + prng_below(&prng, 300000),
+                                .home = prng_below(&prng, 4) ? NULL : "parent" };
+        assert_int_equal(drain(&settings, pieces, count), 1);
+    }
+}
+
+static void force_leaves_what_one_chunk_cannot_hold(void **state)
+{
+    (void)state;
+    struct compact_settings settings = small_settings();
+    struct catalog *catalog = new_catalog(&settings);
+    uint64_t most = compact_level_bytes(&settings, CASCADE_LEVELS_MAX - 1);
+    for (unsigned i = 0; i < 4; i++)
+        add(catalog, (struct piece){
+                         .number = i, .level = CASCADE_LEVELS_MAX - 1, .size = most / 2 - 1 });
+    expect_forced(catalog, "7:0-1 7:2-3");
     catalog_free(catalog);
 }
 
@@ -606,17 +667,21 @@ static void each_chunk_is_in_one_group_at_most(void **state)
         struct catalog *catalog = new_catalog(&settings);
         for (unsigned number = 1; number <= HISTORY_MAX; number++)
             add(catalog, draw_piece(&prng, number));
-        struct plan plan = history % 2 ? forced_plan(catalog) : plan_of(catalog);
+        bool forced = history % 2;
+        struct plan plan = forced ? forced_plan(catalog) : plan_of(catalog);
         assert_true(plan.count > 0);
         for (size_t i = 0; i < plan.count; i++) {
             const struct plan_group *group = &plan.groups[i];
-            bool tried = group->sources[0]->tries > 0;
-            assert_true(group->count >= (tried ? 1 : 2) && group->count <= settings.group_max);
+            bool abroad = !view_starts_with(group->sources[0]->key, VIEW("data/default/"));
+            bool alone = group->sources[0]->tries > 0 || (forced && abroad);
+            assert_true(group->count >= (alone ? 1 : 2) && group->count <= settings.group_max);
+            assert_true(group->level > 0 && group->level < CASCADE_LEVELS_MAX);
             for (size_t k = 0; k < group->count; k++) {
                 const struct chunk *chunk = group->sources[k];
                 assert_false(seen[number_of(chunk)]);
                 seen[number_of(chunk)] = true;
-                assert_true(chunk->level < group->level && chunk->quarantine.size == 0);
+                assert_true(chunk->level < group->level + forced &&
+                            chunk->quarantine.size == 0);
                 assert_int_equal(chunk->tries, group->sources[0]->tries);
             }
         }
@@ -714,6 +779,9 @@ int main(void)
            cascade_takes_the_oldest_up_to_group_max),
         IT("cascade goes around what is in the way", cascade_goes_around_what_is_in_the_way),
         IT("cascade halves what was tried", cascade_halves_what_was_tried),
+        IT("force, until nothing is left to do, makes one chunk of a catalog",
+           force_until_nothing_is_left_makes_one_chunk),
+        IT("force leaves what one chunk cannot hold", force_leaves_what_one_chunk_cannot_hold),
         IT("forced cascade merges all, to the level above the highest",
            forced_cascade_merges_all_to_the_level_above_the_highest),
         IT("the guard wants all sources live", the_guard_wants_all_sources_live),

@@ -261,6 +261,47 @@ static void a_shard_of_a_lower_token(struct history *history)
     put_shard(history, 1, NEW "\n");
 }
 
+static size_t shard_bytes(struct history *history)
+{
+    return bucket_peek(net_bucket(history->run.net), VIEW(SHARD)).size;
+}
+
+/* The manifest says that the shard has one record, in so many bytes. */
+static void put_manifest(struct history *history, size_t bytes)
+{
+    history_put(history, FOLDER "manifest.json",
+                text(history, "{\"format\":\"holdfast.manifest/1\",\"shards\":{\"c\":[1,%zu]}}",
+                     bytes));
+}
+
+static size_t a_manifest_of_two(struct history *history)
+{
+    put_shard(history, 1, OLD "\n");
+    size_t first = shard_bytes(history);
+    put_shard(history, 1000, NEW "\n"); /* which is longer */
+    assert_true(shard_bytes(history) > first);
+    put_manifest(history, first);
+    put_manifest(history, shard_bytes(history));
+    put_manifest(history, shard_bytes(history));
+    return first;
+}
+
+static void a_manifest_that_follows(struct history *history)
+{
+    a_manifest_of_two(history);
+}
+
+static void a_manifest_that_goes_back(struct history *history)
+{
+    put_manifest(history, a_manifest_of_two(history));
+}
+
+static void a_manifest_of_what_never_was(struct history *history)
+{
+    put_shard(history, 1, OLD "\n");
+    put_manifest(history, shard_bytes(history) + 5);
+}
+
 static void a_shard_with_a_strange_record(struct history *history)
 {
     put_shard(history, 1, "a" US "2026-01-01T00:00:00Z" US "9\n");
@@ -409,6 +450,9 @@ static void shards_only_grow(void **state)
     TELL(&court, { a_shard_that_goes_back, "has an older record of a than before" },
          { a_shard_that_loses_one, "has lost the record of a" },
          { a_shard_of_a_lower_token, "is written by token 1 after token 2" },
+         { a_manifest_that_follows, NULL },
+         { a_manifest_that_goes_back, "which were there before what it had last" },
+         { a_manifest_of_what_never_was, "which never were there" },
          { a_shard_with_a_strange_record, "has a record that nobody has put" },
          { a_shard_with_anothers_record, "has a record of b" },
          { a_shard_cut_off, "shard c is none" }, { a_shard_deleted, "shard c is deleted" },

@@ -163,6 +163,7 @@
     ROW(REFUSED_ENTRY_IS_LOOKED_FOR, "index",                                                  \
         "takes an entry that is refused for one that landed")                                  \
     ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks of whatever version is there")          \
+    ROW(STATISTICS_GO_FORWARD, "index", "writes statistics of an older shard over newer ones") \
     /* Keys with state. */                                                                     \
     ROW(PUBLISH_NAMES_THE_LEASE, "bank", "publishes though its lease is not there any more")   \
     ROW(STATE_BEFORE_THE_SWAP, "bank", "names a state before it is known to be there")         \

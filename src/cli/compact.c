@@ -290,7 +290,7 @@ const struct command compact_commands[] = {
                       { "holdfast compact run --allow-exec /usr/local/bin/merge-logs",
                         "also where the partition's command is that program" },
                       { "holdfast compact run --all --force --jobs 1 --json",
-                        "everything into as few chunks as can be, with figures" } },
+                        "everything into one chunk per catalog, with figures" } },
         .run = run_compact_run,
     },
     {

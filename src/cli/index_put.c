@@ -391,7 +391,7 @@ static enum hf_status fold_shard(struct loading *loading, size_t shard, struct r
         return status;
     loading->taken += count;
     loading->by_way[WAY_STRAIGHT] += count;
-    manifest_note(&loading->noted, shard, report.records, report.bytes);
+    manifest_note(&loading->noted, manifest_row_of(shard, &report));
     return HF_OK;
 }
 

@@ -143,7 +143,8 @@ static bool is_candidate(const struct catalog *catalog, const struct chunk *chun
 static void add_candidate(struct planner *planner, size_t at)
 {
     const struct chunk *chunk = &planner->catalog->live[at];
-    bool by_level = planner->catalog->settings.policy == POLICY_LEVELS;
+    bool all_together = planner->options->force && chunk->tries == 0;
+    bool by_level = planner->catalog->settings.policy == POLICY_LEVELS && !all_together;
     planner->candidates[planner->count++] = (struct candidate){
         .chunk = chunk,
         .class = by_level ? chunk->level : 0,
@@ -184,7 +185,7 @@ static void add_group(struct planner *planner, unsigned level, const struct cand
         }
     struct plan_group *group = &plan->groups[plan->count++];
     *group = (struct plan_group){
-        .level = level,
+        .level = level < LEVEL_MAX ? level : LEVEL_MAX,
         .sources = planner->sources,
         .count = count,
         .due = due,
@@ -294,30 +295,88 @@ static void cut_lone(struct planner *planner)
     const struct candidate *end = planner->lone + planner->lone_count;
     for (const struct candidate *first = planner->lone; first < end;) {
         size_t size = class_size(first, end);
-        size_t left = cut_class(planner, first, size, /* closer */ NULL);
-        const struct candidate *rest = first + size - left;
-        if (planner->options->force && left > 1)
-            add_group(planner, rest->chunk->level + 1, rest, left, latest(rest, left));
+        cut_class(planner, first, size, /* closer */ NULL);
         first += size;
+    }
+}
+
+static void cut_by_level(struct planner *planner, const struct candidate *members, size_t count)
+{
+    const struct horizon *closer = NULL;
+    if (members->chunk->level == 0)
+        closer = find_closer(planner, members->hour);
+    size_t left = cut_class(planner, members, count, closer);
+    if (left && (closer || members->chunk->tries > 0))
+        cut_rest(planner, members + count - left, left, closer);
+}
+
+/* The level of what is forced: the first that holds it, from the highest of the sources on. */
+static unsigned level_of_all(const struct planner *planner, const struct candidate *members,
+                             size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    unsigned level = 1;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += members[i].chunk->size;
+        level = members[i].chunk->level > level ? members[i].chunk->level : level;
+    }
+    while (level < LEVEL_MAX && bytes > compact_level_bytes(settings, level))
+        level++;
+    return level;
+}
+
+/* How many of these, the first ones, one chunk can hold. */
+static size_t forced_size(const struct planner *planner, const struct candidate *members,
+                          size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    uint64_t bytes = 0, bytes_max = compact_level_bytes(settings, LEVEL_MAX);
+    size_t size = 0;
+    while (size < count && size < settings->group_max &&
+           (size == 0 || members[size].chunk->size <= bytes_max - bytes))
+        bytes += members[size++].chunk->size;
+    return size;
+}
+
+/* Whether a chunk that is alone of its home has others to be merged with once it has another. */
+static bool is_alone_abroad(const struct planner *planner, const struct candidate *members,
+                            size_t count)
+{
+    return count == 1 && planner->count > 1 &&
+           members->home != hash_xxh3(planner->catalog->partition);
+}
+
+/* All of a class, group by group. */
+static void force_class(struct planner *planner, const struct candidate *members, size_t count)
+{
+    bool alone = is_alone_abroad(planner, members, count);
+    while (count > 0) {
+        size_t size = forced_size(planner, members, count);
+        if (size > 1 || alone)
+            add_group(planner, level_of_all(planner, members, size), members, size,
+                      latest(members, size));
+        members += size;
+        count -= size;
     }
 }
 
 static void plan_levels(struct planner *planner)
 {
+    bool force = planner->options->force;
+    unsigned below = force ? LEVEL_MAX + 1 : LEVEL_MAX;
     for (size_t i = 0; i < planner->catalog->live_count; i++)
-        if (is_candidate(planner->catalog, &planner->catalog->live[i], LEVEL_MAX))
+        if (is_candidate(planner->catalog, &planner->catalog->live[i], below))
             add_candidate(planner, i);
     find_horizons(planner);
     sort_candidates(planner->candidates, planner->count);
     const struct candidate *end = planner->candidates + planner->count;
     for (const struct candidate *first = planner->candidates; first < end;) {
         size_t size = class_size(first, end);
-        const struct horizon *closer = NULL;
-        if (first->chunk->level == 0)
-            closer = find_closer(planner, first->hour);
-        size_t left = cut_class(planner, first, size, closer);
-        if (left && (closer || planner->options->force || first->chunk->tries > 0))
-            cut_rest(planner, first + size - left, left, closer);
+        if (force && first->chunk->tries == 0)
+            force_class(planner, first, size);
+        else
+            cut_by_level(planner, first, size);
         first += size;
     }
     cut_lone(planner);
@@ -366,11 +425,12 @@ static void add_cascade_group(struct planner *planner, unsigned level,
 /* Everything, group by group, each to the level above its highest. */
 static void force_cascade(struct planner *planner)
 {
-    find_unleased(planner, LEVEL_MAX);
+    find_unleased(planner, LEVEL_MAX + 1);
     const struct candidate *end = planner->candidates + planner->count;
     for (const struct candidate *first = planner->candidates; first < end;) {
         size_t left = class_size(first, end), most = cascade_size(planner, first, left);
-        while (left > 1 || (left == 1 && first->chunk->tries > 0)) {
+        bool alone = first->chunk->tries > 0 || is_alone_abroad(planner, first, left);
+        while (left > 1 || (left == 1 && alone)) {
             size_t size = left < most ? left : most;
             add_cascade_group(planner, /* at least */ 1, first, size);
             first += size;

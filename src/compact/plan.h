@@ -22,8 +22,12 @@
  * (the only groups of one); by cascade no more than half of them either. So what kills its workers
  * is found before it is quarantined, and the innocent get away.
  *
- * Forced: the same, with no threshold: what is left of a class, if two or more, is a group too. By
- * cascade each goes to the level above its highest. */
+ * Forced: all chunks of a home, whatever their hour and level, in groups of up to group_max. So
+ * merging until nothing is left to do makes one chunk of a catalog, besides those that have the
+ * size of their level, which stay, and those that are quarantined. The output is of the first
+ * level, from the highest of its sources on, that holds so many bytes: it does not rise each time.
+ * A chunk of another home that has no partner is written anew alone, and finds one then. What was
+ * tried is grouped as ever. By cascade each goes to the level above its highest, or the last. */
 #ifndef COMPACT_PLAN_H
 #define COMPACT_PLAN_H
 

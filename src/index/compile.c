@@ -279,6 +279,8 @@ static void add_fold(struct compile_report *report, const struct fold_report *fo
     report->fold.superseded += fold->superseded;
     report->fold.records = fold->records;
     report->fold.bytes = fold->bytes;
+    report->fold.token = fold->token;
+    report->fold.writes = fold->writes;
 }
 
 /* A shard that is ahead of our token was written by a later holder than us, and that is the end of

@@ -28,7 +28,7 @@ struct compile_report {
     uint64_t entries;        /* read */
     uint64_t aside;          /* set aside */
     uint64_t folds;          /* swaps of the shard */
-    struct fold_report fold; /* summed up; `records` and `bytes` of the last */
+    struct fold_report fold; /* summed up; what is of the shard: of the last */
     struct clear_report clear;
     char first_aside[HF_WHY_MAX]; /* why the first of them was set aside; or empty */
 };

@@ -122,7 +122,7 @@ static enum compile_end compile_one(struct run *run, size_t number)
         run->options->tell(run->options->argument, &report);
     /* Statistics: without memory they are not written. */
     if (report.folds > 0)
-        (void)manifest_note(&run->noted, number, report.fold.records, report.fold.bytes);
+        (void)manifest_note(&run->noted, manifest_row_of(number, &report.fold));
     keep_pace(run, &run->paces[number], &report);
     bool failed = report.end == COMPILE_FAILED;
     run->shard_failures =

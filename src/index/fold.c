@@ -228,8 +228,10 @@ static enum hf_status begin_writing(struct fold *fold, uint64_t token,
     for (size_t i = 0; i < count; i++)
         expected += records[i].bytes.size + sizeof RECORD_END - 1;
     env_random_hex(fold->index->env, NONCE_SIZE, nonce);
-    return shard_writer_init(&fold->writer, &fold->index->schema, token, nonce, expected,
-                             error);
+    enum hf_status status =
+        shard_writer_init(&fold->writer, &fold->index->schema, token, nonce, expected, error);
+    fold->writer.head.writes = fold->cursor.head.writes + 1;
+    return status;
 }
 
 static enum hf_status fold_all(struct fold *fold, uint64_t token, struct record *records,
@@ -263,6 +265,8 @@ enum hf_status index_fold(struct index *index, struct shard_id shard, uint64_t t
     if (status == HF_OK) {
         fold.report.records = fold.writer.head.records;
         fold.report.bytes = fold.line.size + fold.writer.draft.size;
+        fold.report.token = fold.writer.head.token;
+        fold.report.writes = fold.writer.head.writes;
         *ret_report = fold.report;
     }
     if (status == HF_FENCED)

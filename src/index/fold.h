@@ -12,6 +12,7 @@ struct fold_report {
         superseded;   /* that were not later than what was there, or than another one given */
     uint64_t records; /* of the shard now */
     uint64_t bytes;   /* of the shard now */
+    uint64_t token, writes; /* and which version of it that is: later ones have greater ones */
     uint64_t
         fence; /* when it was FENCED, and only then: the token that has written the shard */
 };

@@ -5,6 +5,7 @@
 #include "base/evidence.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/rule.h"
 
 #include <stdlib.h>
 
@@ -48,56 +49,82 @@ static bool make_room(struct manifest *manifest)
     return true;
 }
 
-bool manifest_note(struct manifest *manifest, size_t shard, uint64_t records, uint64_t bytes)
+struct manifest_row manifest_row_of(size_t shard, const struct fold_report *report)
 {
-    size_t at = find_row(manifest, shard);
-    if (at == manifest->count || manifest->rows[at].shard != shard) {
+    return (struct manifest_row){ .shard = shard,
+                                  .records = report->records,
+                                  .bytes = report->bytes,
+                                  .token = report->token,
+                                  .writes = report->writes };
+}
+
+/* Tokens of a shard never fall; a program that does not count writes begins with a higher one. */
+static bool is_earlier(const struct manifest_row *row, const struct manifest_row *other)
+{
+    if (row->token != other->token)
+        return row->token < other->token;
+    return row->writes < other->writes;
+}
+
+bool manifest_note(struct manifest *manifest, struct manifest_row row)
+{
+    size_t at = find_row(manifest, row.shard);
+    bool known = at < manifest->count && manifest->rows[at].shard == row.shard;
+    if (known && RULE(STATISTICS_GO_FORWARD) && is_earlier(&row, &manifest->rows[at]))
+        return true;
+    if (!known) {
         if (!make_room(manifest))
             return false;
-        struct manifest_row *row = &manifest->rows[at];
-        memmove(row + 1, row, (manifest->count - at) * sizeof *row);
+        struct manifest_row *place = &manifest->rows[at];
+        memmove(place + 1, place, (manifest->count - at) * sizeof row);
         manifest->count++;
     }
-    manifest->rows[at] =
-        (struct manifest_row){ .shard = shard, .records = records, .bytes = bytes };
+    manifest->rows[at] = row;
     return true;
 }
 
-/* Notes all rows that differ; *ret_changed says whether any did. False without memory. */
+static bool same_rows(const struct manifest_row *a, const struct manifest_row *b)
+{
+    return a->shard == b->shard && a->records == b->records && a->bytes == b->bytes &&
+           a->token == b->token && a->writes == b->writes;
+}
+
+/* Notes all rows; *ret_changed says whether any came to differ. False without memory. */
 static bool note_all(struct manifest *manifest, const struct manifest *noted, bool *ret_changed)
 {
     *ret_changed = false;
     for (size_t i = 0; i < noted->count; i++) {
         const struct manifest_row *row = &noted->rows[i];
-        size_t at = find_row(manifest, row->shard);
-        const struct manifest_row *had = at < manifest->count ? &manifest->rows[at] : NULL;
-        if (had && had->shard == row->shard && had->records == row->records &&
-            had->bytes == row->bytes)
-            continue;
-        if (!manifest_note(manifest, row->shard, row->records, row->bytes))
+        size_t at = find_row(manifest, row->shard), count = manifest->count;
+        struct manifest_row had = at < count ? manifest->rows[at] : (struct manifest_row){ 0 };
+        if (!manifest_note(manifest, *row))
             return false;
-        *ret_changed = true;
+        if (manifest->count > count || !same_rows(&had, &manifest->rows[at]))
+            *ret_changed = true;
     }
     return true;
 }
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* "a3":[records,bytes] for each shard. False without memory. */
+/* "a3":[records,bytes,token,writes] for each shard; older ones have the first two. False without
+ * memory. */
 static bool read_rows(struct json_reader *reader, unsigned digits, struct manifest *manifest)
 {
     struct view name;
     for (json_enter_object(reader); json_next_member(reader, &name);) {
-        size_t shard;
-        uint64_t values[2] = { 0, 0 };
-        if (!shard_number(name, digits, &shard))
+        uint64_t values[4] = { 0, 0, 0, 0 };
+        struct manifest_row row;
+        if (!shard_number(name, digits, &row.shard))
             json_fail(reader, "a row that is of no shard");
         size_t count = 0;
         for (json_enter_array(reader); json_next_element(reader); count++)
-            json_take_u64(reader, UINT64_MAX, &values[count % 2]);
-        if (count != 2)
-            json_fail(reader, "a row that is not two numbers");
-        if (!reader->why && !manifest_note(manifest, shard, values[0], values[1]))
+            json_take_u64(reader, UINT64_MAX, &values[count % 4]);
+        if (count != 2 && count != 4)
+            json_fail(reader, "a row that is neither two numbers nor four");
+        row.records = values[0], row.bytes = values[1];
+        row.token = values[2], row.writes = values[3];
+        if (!reader->why && !manifest_note(manifest, row))
             return false;
     }
     return true;
@@ -163,6 +190,10 @@ static bool encode(struct index *index, const struct manifest *manifest, struct 
         buffer_append_u64(text, row->records);
         buffer_append_byte(text, ',');
         buffer_append_u64(text, row->bytes);
+        buffer_append_byte(text, ',');
+        buffer_append_u64(text, row->token);
+        buffer_append_byte(text, ',');
+        buffer_append_u64(text, row->writes);
         buffer_append_byte(text, ']');
     }
     return buffer_append(text, VIEW("}}\n"));

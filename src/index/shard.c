@@ -167,7 +167,7 @@ static void take_member(struct line_reader *reader, struct view name)
 {
     struct shard_head *head = reader->head;
     static const char *const names[] = { "nonce",   "token", "version", "schema",
-                                         "records", "size",  "blocks" };
+                                         "records", "size",  "blocks",  "writes" };
     unsigned which = 0;
     while (which < sizeof names / sizeof *names && !view_equal(name, view_of(names[which])))
         which++;
@@ -184,6 +184,7 @@ static void take_member(struct line_reader *reader, struct view name)
     case 4: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->records); break;
     case 5: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->size); break;
     case 6: take_blocks(reader); break;
+    case 7: json_take_u64(&reader->json, UINT64_MAX - 1, &head->writes); break;
     default: json_skip(&reader->json, &skipped); return;
     }
     reader->seen |= 1U << which;
@@ -192,7 +193,7 @@ static void take_member(struct line_reader *reader, struct view name)
 static enum hf_status head_is_whole(const struct line_reader *reader, struct hf_error *error)
 {
     const struct shard_head *head = reader->head;
-    if (reader->seen != 0x7f)
+    if ((reader->seen & 0x7f) != 0x7f) /* older ones do not count writes */
         return error_set(error, HF_CORRUPT, "its line lacks a member");
     const struct shard_block *last =
         head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
@@ -361,11 +362,11 @@ enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line
     check(line->size == 0);
     buffer_append(line, VIEW(BEFORE_LINE "00000000" BEFORE_CHECK "00000000\""));
     buffer_print(line,
-                 ",\"nonce\":\"%s\",\"token\":%" PRIu64 ",\"version\":%" PRIu64
-                 ",\"schema\":\"%016" PRIx64 "\",\"records\":%" PRIu64 ",\"size\":%" PRIu64
-                 ",\"blocks\":[",
-                 head->nonce, head->token, head->version, head->schema_hash, head->records,
-                 head->size);
+                 ",\"nonce\":\"%s\",\"token\":%" PRIu64 ",\"writes\":%" PRIu64
+                 ",\"version\":%" PRIu64 ",\"schema\":\"%016" PRIx64 "\",\"records\":%" PRIu64
+                 ",\"size\":%" PRIu64 ",\"blocks\":[",
+                 head->nonce, head->token, head->writes, head->version, head->schema_hash,
+                 head->records, head->size);
     write_blocks(head, line);
     buffer_append(line, VIEW("]}\n"));
     if (line->failed)

@@ -2,7 +2,7 @@
  * each ended by LF.
  *
  *     {"format":"holdfast.shard/1","line":"00000345","check":"89abcdef","nonce":"…","token":7,
- *      "version":1,"schema":"<hash>","records":2,"size":58,
+ *      "writes":3,"version":1,"schema":"<hash>","records":2,"size":58,
  *      "blocks":[[0,58,"1c2d3e4f","example.com"]]}
  *     example.com US …
  *     example.org US …
@@ -49,6 +49,7 @@ struct shard_head {
     uint64_t line_size; /* where the records begin */
     char nonce[NONCE_SIZE + 1];
     uint64_t token;
+    uint64_t writes;  /* how often it was written with tokens that count this; 0: never */
     uint64_t version; /* of the schema, and its hash */
     uint64_t schema_hash;
     uint64_t records;
