@@ -1,11 +1,12 @@
 /* dir_foreign_test.c: files of a `dir:` store that somebody else writes, while the store reads
- * them for their bytes or their ETags. */
+ * them for their bytes or their ETags; and those that others must be able to read. */
 #include "store/store.h"
 #include "test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct fixture {
@@ -94,11 +95,55 @@ static void page_ends_early(void **state)
     fixture_release(&f);
 }
 
+/* A private file of the same file system, given to the store as an object. */
+static void give_private_file(struct fixture *f, struct view key)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s-given-XXXXXX", f->folder);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "large", 5) == 5);
+    struct put_call put = { .key = key, .give = true };
+    assert_status(HF_OK, store_put_file(f->store, &put, fd, NULL), &put.error);
+    close(fd);
+    unlink(path);
+}
+
+static void assert_alike(struct fixture *f, const char *one, const char *other, mode_t mode)
+{
+    struct stat a, b;
+    assert_int_equal(fstatat(f->root, one, &a, 0), 0);
+    assert_int_equal(fstatat(f->root, other, &b, 0), 0);
+    assert_int_equal(a.st_mode & 07777, mode);
+    assert_int_equal(b.st_mode & 07777, mode);
+    assert_int_equal(a.st_gid, b.st_gid);
+}
+
+static void modes_follow_umask(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = { 022, 002, 027, 077 };
+    struct fixture f = fixture_make();
+    mode_t before = umask(022);
+    if (geteuid() == 0) /* the folder of a group: what is made there is the group's */
+        assert_int_equal(fchown(f.root, (uid_t)-1, 12345), 0);
+    assert_int_equal(fchmod(f.root, 02775), 0);
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        umask(masks[i]);
+        struct put_call put = { .key = VIEW("small"), .body = VIEW("small") };
+        assert_status(HF_OK, store_put(f.store, &put), &put.error);
+        give_private_file(&f, VIEW("large"));
+        assert_alike(&f, "small", "large", 0666 & ~masks[i]);
+    }
+    umask(before);
+    fixture_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("a file that shrinks while it is read leaves nothing behind", shrinks_while_read),
         IT("a listing that has to read much ends its page early", page_ends_early),
+        IT("large objects have the mode and group of small ones", modes_follow_umask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -466,6 +466,69 @@ static void states_that_are_named_as_old_go(void **state)
     free(text);
 }
 
+/* A state of k, which nothing names any more since its document is gone. */
+static char *lose_document(struct sweep_kit *kit)
+{
+    char *text = bytes_of(LARGE, 1);
+    struct hf_key *key = key_held(&kit->two, "k");
+    MUST(hf_key_update(key, text, LARGE, NULL, NULL, &error));
+    done(key);
+    free(text);
+    char *document = world_text(&kit->world, DOCUMENT);
+    struct delete_call call = { .key = VIEW(DOCUMENT) };
+    assert_int_equal(store_delete(kit->world.truth, &call), HF_OK);
+    assert_int_equal(bodies(&kit->world, "k"), 1);
+    return document;
+}
+
+#define SIGHTS ".holdfast/sight/default/state/k/"
+
+static void a_state_without_its_document_waits(void **state)
+{
+    struct sweep_kit *kit = *state;
+    struct sweep_options dry = by_hand();
+    free(lose_document(kit));
+    dry.full = dry.dry_run = true;
+    run_with(kit, &dry);
+    assert_int_equal(objects(kit, SIGHTS), 0);
+    assert_int_equal(run_full(kit).states_deleted, 0);
+    assert_int_equal(objects(kit, SIGHTS), 1); /* since now it is seen */
+    pass(kit, HOURS(47));
+    assert_int_equal(run_full(kit).states_deleted, 0);
+    assert_int_equal(run_with(kit, &dry).states_deleted, 0);
+    pass(kit, HOURS(2));
+    assert_int_equal(run_with(kit, &dry).states_deleted, 1);
+    assert_int_equal(run_full(kit).states_deleted, 1);
+    assert_int_equal(bodies(&kit->world, "k"), 0);
+    assert_int_equal(objects(kit, SIGHTS), 0);
+}
+
+static void a_document_that_comes_back_keeps_its_state(void **state)
+{
+    struct sweep_kit *kit = *state;
+    char *document = lose_document(kit);
+    assert_int_equal(run_full(kit).states_deleted, 0);
+    world_write(&kit->world, DOCUMENT, view_of(document));
+    pass(kit, HOURS(49));
+    assert_int_equal(run_full(kit).states_deleted, 0);
+    assert_int_equal(bodies(&kit->world, "k"), 1);
+    assert_int_equal(objects(kit, SIGHTS), 0); /* what was seen is over */
+    free(document);
+}
+
+/* By the dates of the store, where it has some. */
+static void dates_tell_since_when_a_state_is_there(void **state)
+{
+    struct sweep_kit *kit = *state;
+    free(lose_document(kit));
+    script_rule(&kit->one.way, .on = ON_LIST, .reply = tell_date, .argument = &kit->env);
+    pass(kit, HOURS(48)); /* not past it: there is the skew */
+    assert_int_equal(run_full(kit).states_deleted, 0);
+    pass(kit, HOURS(1));
+    assert_int_equal(run_full(kit).states_deleted, 1);
+    assert_int_equal(objects(kit, SIGHTS), 0);
+}
+
 #define NONCE_TEXT "0123456789abcdef0123456789abcdef"
 #define OBJECT     "data/object"
 
@@ -697,6 +760,12 @@ int main(void)
               a_full_sweep_purges_tables_too),
         SWEEP("states that nothing names and nobody can name go", states_that_nothing_names_go),
         SWEEP("a state goes after a swap of its document", a_state_goes_after_a_swap),
+        SWEEP("a state without its document goes 2 D after it was first seen",
+              a_state_without_its_document_waits),
+        SWEEP("a document that comes back keeps its state",
+              a_document_that_comes_back_keeps_its_state),
+        SWEEP("a state without its document goes 2 D after its date",
+              dates_tell_since_when_a_state_is_there),
         SWEEP("states that are staged stay", states_that_are_staged_stay),
         SWEEP("states that are named as old go", states_that_are_named_as_old_go),
         SWEEP("bodies of fenced objects that nobody can name go, others stay",

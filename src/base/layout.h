@@ -48,6 +48,10 @@
 #define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
 #define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
 
+/* Since when a sweeper has seen an object that nothing names: LAYOUT_SIGHT_FOLDER <its key>. */
+#define LAYOUT_SIGHT_FORMAT "holdfast.sight/1"
+#define LAYOUT_SIGHT_FOLDER ".holdfast/sight/"
+
 /* A fenced object: its fence stands under its key, larger bodies beside it under
  * <key> LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
 #define LAYOUT_BODY_FOLDER ".hf/"

@@ -234,7 +234,7 @@ const struct command compact_commands[] = {
         .json = "JSON lines, one per file that was taken or was already there; those that were "
                 "not are errors",
         .examples = { { "holdfast compact ingest part-*.usv", "two files" },
-                      { "holdfast compact ingest --id host7/0915 beat.ndjson",
+                      { "holdfast compact ingest --id host7/0915 part-1.usv",
                         "one file, which may have the same bytes as another" } },
         .run = run_compact_ingest,
     },

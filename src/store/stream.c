@@ -104,9 +104,46 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
     return status;
 }
 
+/* The mode of a file that is made now. To ask umask() is to change it, for all threads. */
+static bool mode_of_new_files(mode_t *ret_mode)
+{
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (size < 0)
+        return false;
+    text[size] = '\0';
+    const char *line = strstr(text, "\nUmask:");
+    if (!line)
+        return false;
+    mode_t mask = 0;
+    for (line += strlen("\nUmask:"); *line == '\t' || *line == ' ';)
+        line++;
+    for (; *line >= '0' && *line <= '7'; line++)
+        mask = mask << 3 | (mode_t)(*line - '0');
+    *ret_mode = 0666 & ~mask;
+    return true;
+}
+
+/* As openat(folder, name, O_CREAT, 0666) would have made it. */
+static bool make_common(int fd, int folder)
+{
+    struct stat home;
+    mode_t mode;
+    if (fstat(folder, &home) != 0 || !mode_of_new_files(&mode))
+        return false;
+    if ((home.st_mode & S_ISGID) != 0 && fchown(fd, (uid_t)-1, home.st_gid) != 0)
+        return false;
+    return fchmod(fd, mode) == 0;
+}
+
 bool file_link(int fd, int folder, const char *name)
 {
     char path[40];
+    if (!make_common(fd, folder))
+        return false;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW) == 0;
 }

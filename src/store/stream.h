@@ -22,8 +22,9 @@ enum hf_status file_set_size(int fd, uint64_t size, struct hf_error *error);
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
                          const struct progress *progress, struct hf_error *error);
 
-/* Gives an open file of the same file system this name too, so that no byte has to be copied. False
- * when that cannot be. */
+/* Gives an open file of the same file system this name too, so that no byte has to be copied. It
+ * gets the mode and the group that a file has which is made there now: temporary files are private,
+ * objects are not. False when that cannot be. */
 bool file_link(int fd, int folder, const char *name);
 
 /* False, with CANCELLED, when the one who watches says stop. `progress` may be NULL. */

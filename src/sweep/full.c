@@ -185,6 +185,25 @@ static enum hf_status shut_out(struct sweep_run *run, struct place *place,
     return status;
 }
 
+/* A state whose document is not there. Nobody who keeps to the protocol names it any more: a key
+ * that has a state is not purged. But documents may come back, or come later: of a bucket that is
+ * being copied or restored, of a store that lists what it does not show yet. So it goes once it has
+ * stood there alone for 2 D, by the store's dates or since a sweep first met it. */
+static enum hf_status deal_with_lone_state(struct sweep_run *run, const struct object *object,
+                                           struct hf_error *error)
+{
+    struct span twice = SPAN_US(2 * run->client->space.settings.late_bound.us);
+    bool passed = is_past_d(run, object, 2);
+    enum hf_status status = HF_OK;
+    if (!object->age_known)
+        status = sight_passed(run, object->key, twice, &passed, error);
+    if (status == HF_OK && passed)
+        status = delete_object(run, object, &run->report->states_deleted, error);
+    if (status == HF_OK && passed && !object->age_known)
+        status = sight_forget(run, object->key, error);
+    return status;
+}
+
 static enum hf_status deal_with_state(struct sweep_run *run, const struct object *object,
                                       struct place *place, struct naming *naming,
                                       struct hf_error *error)
@@ -192,8 +211,8 @@ static enum hf_status deal_with_state(struct sweep_run *run, const struct object
     uint64_t *count = &run->report->states_deleted;
     enum hf_status status =
         doc_look(place->doc, run_deadline(run), look_for_name, naming, error);
-    if (status == HF_NOT_FOUND) /* it was purged, long after its last lease was over */
-        return delete_object(run, object, count, error);
+    if (status == HF_NOT_FOUND)
+        return deal_with_lone_state(run, object, error);
     if (status == HF_OK && !RULE(UNNAMED_AFTER_A_SWAP))
         return naming->named ? HF_OK : delete_object(run, object, count, error);
     if (status == HF_OK && !naming->needed && !run->options->dry_run)
@@ -203,26 +222,66 @@ static enum hf_status deal_with_state(struct sweep_run *run, const struct object
     return status;
 }
 
-/* "<ns>/state/<name>/<token>-<etag>" */
-static enum hf_status visit_state(struct sweep_run *run, const struct object *object,
-                                  struct hf_error *error)
+/* "<ns>/state/<name>/<token>-<etag>": the key of its document, and what its own name says. */
+static bool document_of_state(const struct sweep_run *run, struct view key,
+                              char ret_table[KEY_BYTES_MAX + 1], struct body_name *ret_body)
 {
     struct view ns = view_of(run->client->space.ns);
-    struct view name = view_from(object->key, ns.size + strlen(LAYOUT_STATE_FOLDER));
-    struct naming naming = { .guest = { .after = after }, .run = run };
-    char table_key[KEY_BYTES_MAX + 1];
-    struct place *place;
+    struct view name = view_from(key, ns.size + strlen(LAYOUT_STATE_FOLDER));
     size_t cut = name.size;
     while (cut > 0 && name.data[cut - 1] != '/')
         cut--;
-    if (cut < 2 || !body_name_parse(view_from(name, cut), &naming.body) ||
-        key_document(ns, view_first(name, cut - 1), table_key, NULL) != HF_OK)
+    return cut >= 2 && body_name_parse(view_from(name, cut), ret_body) &&
+           key_document(ns, view_first(name, cut - 1), ret_table, NULL) == HF_OK;
+}
+
+static enum hf_status visit_state(struct sweep_run *run, const struct object *object,
+                                  struct hf_error *error)
+{
+    struct naming naming = { .guest = { .after = after }, .run = run };
+    char table_key[KEY_BYTES_MAX + 1];
+    struct place *place;
+    if (!document_of_state(run, object->key, table_key, &naming.body))
         return error_set(error, HF_MISMATCH, "this is no state of a key");
     enum hf_status status = place_take(run->client, view_of(table_key), &place, error);
     if (status != HF_OK)
         return status;
     status = deal_with_state(run, object, place, &naming, error);
     place_drop(place);
+    return status;
+}
+
+static enum hf_status is_there(struct sweep_run *run, struct view key, bool *ret_there,
+                               struct hf_error *error)
+{
+    struct buffer body = BUFFER_INIT(1);
+    struct get_call get = {
+        .key = key, .length = 1, .body = &body, .deadline = run_deadline(run)
+    };
+    enum hf_status status = store_get(run->client->store, &get);
+    buffer_release(&body);
+    *ret_there = status == HF_OK;
+    if (status == HF_OK || status == HF_NOT_FOUND)
+        return HF_OK;
+    *error = get.error;
+    return status;
+}
+
+/* What was seen is over when the state is gone, or its document is there. */
+static enum hf_status visit_sight(struct sweep_run *run, const struct object *object,
+                                  struct hf_error *error)
+{
+    struct view state = view_from(object->key, strlen(LAYOUT_SIGHT_FOLDER));
+    char table_key[KEY_BYTES_MAX + 1];
+    struct body_name body;
+    bool has_state = false, has_document = false;
+    if (!document_of_state(run, state, table_key, &body))
+        return error_set(error, HF_MISMATCH, "this is no sight of a state");
+    enum hf_status status = is_there(run, state, &has_state, error);
+    if (status == HF_OK && has_state)
+        status = is_there(run, view_of(table_key), &has_document, error);
+    if (status == HF_OK && (!has_state || has_document))
+        status = sight_forget(run, state, error);
     return status;
 }
 
@@ -302,16 +361,24 @@ static enum hf_status visit_body(struct sweep_run *run, const struct object *obj
 typedef enum hf_status visit_object(struct sweep_run *run, const struct object *object,
                                     struct hf_error *error);
 
+static bool is_state(const struct hf_client *client, struct view key)
+{
+    struct view ns = view_of(client->space.ns);
+    return view_starts_with(key, ns) &&
+           view_starts_with(view_from(key, ns.size), VIEW(LAYOUT_STATE_FOLDER));
+}
+
 /* Who deals with an object; NULL: it is not ours. */
 static visit_object *visitor_of(const struct hf_client *client, struct view key)
 {
-    struct view ns = view_of(client->space.ns);
     struct view owner;
     if (view_starts_with(key, VIEW(LAYOUT_TXN_FOLDER)))
         return visit_record;
-    if (view_starts_with(key, ns) &&
-        view_starts_with(view_from(key, ns.size), VIEW(LAYOUT_STATE_FOLDER)))
+    if (is_state(client, key))
         return visit_state;
+    if (view_starts_with(key, VIEW(LAYOUT_SIGHT_FOLDER)) &&
+        is_state(client, view_from(key, strlen(LAYOUT_SIGHT_FOLDER))))
+        return visit_sight;
     if (object_of_body(key, &owner))
         return visit_body;
     return expiry_has(client, key) ? visit_table : NULL;

@@ -115,6 +115,14 @@ struct hour hour_of_purge(const struct hf_client *client, const struct evidence 
 bool table_key_name(const struct hf_client *client, struct view table_key,
                     struct view *ret_name);
 
+/* ---- Sights (sights.c) --------------------------------------------------------------- */
+
+/* For stores without dates: whether the object was met by a sweep so long ago for certain. When it
+ * was not met before, that is noted. */
+enum hf_status sight_passed(struct sweep_run *run, struct view about, struct span span,
+                            bool *ret_passed, struct hf_error *error);
+enum hf_status sight_forget(struct sweep_run *run, struct view about, struct hf_error *error);
+
 /* ---- What a run is made of ----------------------------------------------------------- */
 
 enum hf_status sweep_leases(struct sweep_run *run, struct hf_error *error);

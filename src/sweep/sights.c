@@ -1,0 +1,122 @@
+/* sights.c: since when an object is seen that nothing names, where the store has no dates that
+ * prove anything: LAYOUT_SIGHT_FOLDER and its key. A stamp (base/stamp.h), written by whoever meets
+ * it first; a machine that was booted since, or another one, begins the time anew, so often and no
+ * more. Without it, or when it cannot be read, nothing was seen. */
+#include "base/json.h"
+#include "base/stamp.h"
+#include "sweep/sweep_inside.h"
+
+#include <stdio.h>
+
+/* More than any of them says. */
+#define SIGHT_BYTES_MAX ((size_t)1024)
+
+struct sight {
+    struct stamp since;
+    uint64_t restamps;
+    struct etag etag; /* of the object that says so; empty: there is none */
+};
+
+/* False when the key is too long. */
+static bool sight_key(struct view about, char ret_key[KEY_BYTES_MAX + 1])
+{
+    int size =
+        snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SIGHT_FOLDER "%.*s", VIEW_ARGS(about));
+    return size > 0 && size <= KEY_BYTES_MAX;
+}
+
+static bool decode(struct view text, struct sight *sight)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw, format = VIEW(""), since = VIEW("");
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("format")))
+            json_take_plain(&reader, &format);
+        else if (view_equal(name, VIEW("since")))
+            json_take_plain(&reader, &since);
+        else if (view_equal(name, VIEW("restamps")))
+            json_take_u64(&reader, UINT64_MAX, &sight->restamps);
+        else
+            json_skip(&reader, &raw);
+    }
+    return json_end(&reader) && view_equal(format, VIEW(LAYOUT_SIGHT_FORMAT)) &&
+           stamp_parse(since, &sight->since);
+}
+
+/* A sight that cannot be read is none, to be replaced by its ETag. */
+static enum hf_status read_sight(struct sweep_run *run, const char *key, struct sight *sight,
+                                 struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(SIGHT_BYTES_MAX);
+    struct get_call get = { .key = view_of(key), .body = &text, .deadline = run_deadline(run) };
+    enum hf_status status = store_get(run->client->store, &get);
+    clock_learn(&run->client->clock, &get.stamp);
+    *sight = (struct sight){ .etag = get.info.etag };
+    if (status == HF_OK && !decode(buffer_view(&text), sight))
+        *sight = (struct sight){ .etag = get.info.etag };
+    buffer_release(&text);
+    if (status == HF_OK || status == HF_NOT_FOUND || status == HF_INVALID)
+        return HF_OK;
+    *error = get.error;
+    return status;
+}
+
+/* CONFLICT: somebody else has, which is as good. */
+static enum hf_status write_sight(struct sweep_run *run, const char *key,
+                                  const struct sight *before, const struct evidence *evidence,
+                                  struct hf_error *error)
+{
+    char since[STAMP_TEXT_MAX], text[256];
+    bool anew = before->since.us != 0;
+    stamp_text(stamp_now(evidence), since);
+    snprintf(text, sizeof text,
+             "{ \"format\": \"" LAYOUT_SIGHT_FORMAT
+             "\", \"since\": \"%s\", \"restamps\": %u }\n",
+             since, (unsigned)(before->restamps + anew));
+    struct put_call put = {
+        .key = view_of(key), .body = view_of(text), .quiet = true, .deadline = run_deadline(run)
+    };
+    put.condition = before->etag.size > 0 ? if_match(&before->etag) : if_absent();
+    enum hf_status status = store_put(run->client->store, &put);
+    if (status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND)
+        return HF_OK;
+    *error = put.error;
+    return status;
+}
+
+enum hf_status sight_passed(struct sweep_run *run, struct view about, struct span span,
+                            bool *ret_passed, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct sight sight;
+    *ret_passed = false;
+    if (!sight_key(about, key))
+        return HF_OK;
+    enum hf_status status = read_sight(run, key, &sight, error);
+    if (status != HF_OK)
+        return status;
+    struct evidence evidence = run_evidence(run);
+    bool seen = sight.since.us != 0;
+    if (seen && stamp_is_readable(sight.since, &evidence)) {
+        *ret_passed = stamp_passed(sight.since, evidence.now, span,
+                                   run->client->space.settings.skew_tolerance, &evidence);
+        return HF_OK;
+    }
+    bool stamps = stamp_now(&evidence).clock != 0 && !run->options->dry_run;
+    if (!stamps || sight.restamps >= STAMP_RESTAMPS_MAX)
+        return HF_OK;
+    return write_sight(run, key, &sight, &evidence, error);
+}
+
+enum hf_status sight_forget(struct sweep_run *run, struct view about, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!sight_key(about, key) || run->options->dry_run)
+        return HF_OK;
+    struct delete_call call = { .key = view_of(key), .deadline = run_deadline(run) };
+    enum hf_status status = store_delete(run->client->store, &call);
+    if (status == HF_OK || status == HF_NOT_FOUND)
+        return HF_OK;
+    *error = call.error;
+    return status;
+}
