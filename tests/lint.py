@@ -56,7 +56,7 @@ PROCESS_HEADERS = """poll signal sys/eventfd sys/pidfd sys/prctl sys/signalfd sy
     sys/timerfd sys/wait""".split()
 NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
 HEADERS = {
-    "base": ["asm/hwcap", "sys/auxv", "xxhash"],
+    "base": ["arm_neon", "asm/hwcap", "sys/auxv", "xxhash"],
     "env": ["fcntl", "pthread", "sys/random", "time", "unistd"],
     "store": FILE_HEADERS + NETWORK_HEADERS + [
         "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",
