@@ -7,7 +7,7 @@ second.
 STORE is sqlite, dir or ceph. Prints TAP, and figures behind '#'. What was put in is known to this
 script alone; afterwards it reads the catalog's JSON and the objects themselves, and compares: every key has
 its newest row, in exactly one live chunk of those that the plan leaves, nothing is orphaned, nothing
-was committed twice.
+was committed twice. Files that several processes bring at once, some of them killed, come in once.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 
@@ -245,6 +246,37 @@ def fill(bucket, paths):
     say(f"{len(paths)} chunks put in within {time.monotonic() - begun:.1f} s")
 
 
+class Bringer(Child):
+    """One who ingests files."""
+
+    def __init__(self, bucket, paths):
+        super().__init__(bucket, "-q", "compact", "ingest", *paths, stderr=subprocess.DEVNULL)
+
+    def hear(self, when, line):
+        pass
+
+
+def bring_story(bucket, options, paths, _expectation, _scratch):
+    """Several bring the same files at once, some are killed, and then somebody brings all again."""
+    paths = paths[:100]
+    draw = random.Random(19)
+    create(bucket, options, slow=False, ttl=TTL_QUIET, late_bound=LATE_BOUND_QUIET)
+    crew = chaos_kit.Crew(4, lambda _: Bringer(bucket, draw.sample(paths, len(paths))))
+    for _ in range(6):
+        time.sleep(0.05)
+        crew.kill_one(draw)
+    wrong = crew.drain()
+    tell(not wrong, "whoever brings files that others bring too comes to its end")
+    for _ in range(2):
+        told = bucket.json("compact", "ingest", *paths)
+        fresh = sum(not one["already_there"] for one in told)
+        tell(fresh == 0, "what was told as ingested is already there", f"{fresh} were not")
+    chunks = [chunk for catalog in catalogs_of(bucket) for chunk in catalog["chunks"]]
+    tell((len(chunks), sum(chunk["rows"] for chunk in chunks)) == (len(paths), ROWS * len(paths)),
+         "files that are brought by several, killed and again come in once",
+         f"{len(chunks)} chunks of {len(paths)} files")
+
+
 def quiet_story(bucket, options, paths, expectation, scratch):
     create(bucket, options, slow=False, ttl=TTL_QUIET, late_bound=LATE_BOUND_QUIET)
     fill(bucket, paths)
@@ -291,7 +323,7 @@ def chaos_story(bucket, options, paths, expectation, scratch):
 
 
 def stories(site, options):
-    for name, story in (("quiet", quiet_story), ("chaos", chaos_story)):
+    for name, story in (("bring", bring_story), ("quiet", quiet_story), ("chaos", chaos_story)):
         if options.quick and name == "quiet":
             continue
         folder = os.path.join(site.folder, name)
