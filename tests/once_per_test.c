@@ -283,6 +283,29 @@ static void a_calendar_of_the_future_costs_one_period(void **state)
     table_free(table);
 }
 
+/* The same where the store tells no time at all. */
+static void nor_does_it_without_a_clock(void **state)
+{
+    (void)state;
+    const int64_t noon_us = INT64_C(1794830400) * 1000000;
+    struct lease_table *table = kit_table();
+    struct table_op op;
+    struct wish wish = hourly("a-1", "named:x");
+    struct evidence now = on_clock(0, "", noon_us + 10 * HOUR_MS * 1000);
+    now.time_known = false;
+    assert_int_equal(kit_acquire(table, &op, now, wish), HF_OK);
+    assert_int_equal(kit_do(table, &op, now, TABLE_COMPLETE, "a-1", op.granted), HF_OK);
+    wish.id = "b-1";
+    now.wall.us = noon_us;
+    assert_int_equal(kit_acquire(table, &op, now, wish), HF_ALREADY);
+    now.wall.us = noon_us + 53 * MINUTE_MS * 1000;
+    assert_int_equal(kit_acquire(table, &op, now, wish), HF_ALREADY);
+    assert_false(op.changed);
+    now.wall.us = noon_us + 54 * MINUTE_MS * 1000;
+    assert_int_equal(kit_acquire(table, &op, now, wish), HF_OK);
+    table_free(table);
+}
+
 static void who_is_granted_it_knows_the_time(void **state)
 {
     (void)state;
@@ -371,6 +394,7 @@ int main(void)
         IT("after a boot the calendar decides", after_a_boot_the_calendar_decides),
         IT("a calendar that was years ahead costs one period, and no more",
            a_calendar_of_the_future_costs_one_period),
+        IT("nor does it where the store tells no time", nor_does_it_without_a_clock),
         IT("work for a period is not granted before the store's time is known",
            who_is_granted_it_knows_the_time),
         IT("completions without a stamp of their grant count from their end",

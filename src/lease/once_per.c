@@ -60,7 +60,7 @@ static enum hf_status restamp(struct lease_table *table, struct lease *lease,
 {
     struct lease fields = *lease;
     fields.granted = stamp_now(evidence);
-    fields.acquired_at = evidence->wall;
+    fields.acquired_at = fields.expires_at = evidence->wall; /* where there is no other clock */
     return table_replace_lease(table, lease, &fields, op);
 }
 
@@ -91,7 +91,7 @@ enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
         int64_t ago_us = age_us(lease, evidence);
         if (ago_us >= period.us)
             continue;
-        if (ago_us < 0 && evidence->time_known && !is_readable(lease, evidence) &&
+        if (ago_us < 0 && !is_readable(lease, evidence) &&
             restamp(table, lease, evidence, op) != HF_OK)
             return op->error.status;
         return already(op, table->leases[i], ago_us, period);
