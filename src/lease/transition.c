@@ -45,13 +45,9 @@ static bool is_superseded(const struct lease_table *table, size_t index)
     return false;
 }
 
-/* The newest completion of a scope answers `once_per`, so it outlives the bound on finished
- * ones. Chunks are merged once and are gone then: nobody will ask. */
-static bool is_last_completion(const struct lease_table *table, size_t index)
+static bool is_of_chunks(const struct lease *lease)
 {
-    const struct lease *lease = table->leases[index];
-    bool of_chunks = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
-    return lease->status == LEASE_COMPLETED && !of_chunks && !is_superseded(table, index);
+    return lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
 }
 
 /* Whether compaction has yet to find out what became of its output; who completes it has. Outputs
@@ -69,14 +65,6 @@ static bool is_finished(const struct lease *lease)
     return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
-/* Whether it must be remembered, so that the same is not done again before its period is over. */
-static bool is_promise(const struct lease_table *table, size_t index,
-                       const struct evidence *evidence)
-{
-    return once_per_is_promised(table->leases[index], evidence) &&
-           !is_superseded(table, index) && RULE(COMPLETION_IS_REMEMBERED);
-}
-
 /* When the next lease of the table ends: see RULE(COMPLETION_IS_REMEMBERED). */
 static bool is_forgotten(const struct lease_table *table, size_t index)
 {
@@ -84,7 +72,9 @@ static bool is_forgotten(const struct lease_table *table, size_t index)
            !RULE(COMPLETION_IS_REMEMBERED);
 }
 
-/* Keeps what is promised or yet to be settled, and of the rest the newest, for people to look at. */
+/* Keeps what is promised or yet to be settled, and of the rest the newest, for people to look at.
+ * The newest completion of a scope answers `once_per`, so it outlives the bound on finished ones;
+ * not of chunks, which are merged once and are gone then: nobody will ask. */
 static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
@@ -93,9 +83,14 @@ static void trim_finished(struct lease_table *table, const struct evidence *evid
     table->ended = false;
     for (size_t i = table->lease_count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        if (!is_finished(lease) || is_promise(table, i, evidence))
+        bool may_answer = lease->once_per.us > 0 || !is_of_chunks(lease);
+        bool answers =
+            lease->status == LEASE_COMPLETED && may_answer && !is_superseded(table, i);
+        bool promised =
+            answers && once_per_is_promised(lease, evidence) && RULE(COMPLETION_IS_REMEMBERED);
+        if (!is_finished(lease) || promised)
             continue;
-        bool is_last = is_last_completion(table, i);
+        bool is_last = answers && !is_of_chunks(lease);
         bytes += is_last ? 0 : lease->entry.size;
         bool keep = is_last ? ++completed <= TABLE_COMPLETED_MAX
                             : ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
