@@ -542,6 +542,20 @@ def _(s):
     equal(len(s.lines("store", "ls", "-r", "to/")), 3)
 
 
+@it("a compaction whose report cannot be written merges all the same")
+def _(s):
+    s.run("compact", "create", "--format", "usv", "--key", "1", "--time", "3")
+    names = [f"{i}.usv" for i in range(40)]
+    for i, name in enumerate(names):
+        s.write(name, f"{i}\x1fa\x1f2026-01-01T00:00:00Z\x1e".encode())
+    s.run("compact", "ingest", *names)
+    with open("/dev/full", "wb") as full:
+        s.run("compact", "run", "--all", "--force", "--json", stdout=full,
+              expect=code(s, "UNREPORTED"))
+    chunks = s.lines("compact", "ls")
+    equal((sum(chunk["rows"] for chunk in chunks), len(chunks) < 40), (40, True))
+
+
 @it("a cp -r that is killed goes on where it was, between any two stores", LOCAL)
 def _(s):
     count, other = 40, {"dir:objects": "sqlite:other.db", "sqlite:objects.db": "dir:other"}[s.url]

@@ -180,8 +180,9 @@ static void tell(void *argument, const struct worker_notice *notice)
         else if (working->lines || (!cli->quiet && is_bad_news(notice)))
             tell_notice(&cli->out, notice);
         gauge_clear(&working->gauge);
-        if (output_flush(&cli->out, &ignored) != HF_OK)
-            worker_stop(working->worker); /* nobody reads any more */
+        output_flush(&cli->out, &ignored);
+        if (output_is_closed(&cli->out))
+            worker_stop(working->worker);
     }
     if (notice->totals)
         show_progress(working, notice);

@@ -93,8 +93,8 @@ static bool is_worth_a_line(const struct compiling *compiling,
 static void flush(struct compiling *compiling)
 {
     gauge_clear(&compiling->gauge);
-    if (output_flush(&compiling->desk.cli->out, /* error */ NULL) != HF_OK)
-        compiling->nobody_reads = true;
+    output_flush(&compiling->desk.cli->out, /* error */ NULL);
+    compiling->nobody_reads = output_is_closed(&compiling->desk.cli->out);
 }
 
 static void show_progress(struct compiling *compiling)

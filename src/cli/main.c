@@ -279,7 +279,7 @@ static int finish(struct cli *cli, enum hf_status status)
         status = written;
         cli->error = output_error;
     }
-    bool pipe_closed = cli->out.failed_errno == EPIPE;
+    bool pipe_closed = output_is_closed(&cli->out);
     if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
         cli_report(cli, cli_argument(cli, 0), &cli->error);
     store_close(cli->store);

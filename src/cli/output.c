@@ -117,6 +117,11 @@ enum hf_status output_flush(struct output *out, struct hf_error *error)
     return out->failed_errno ? output_failed(out->fd, out->failed_errno, error) : HF_OK;
 }
 
+bool output_is_closed(const struct output *out)
+{
+    return out->failed_errno == EPIPE;
+}
+
 enum hf_status output_flush_or_undo(struct output *out, struct hf_error *error)
 {
     enum hf_status status = output_flush(out, error);

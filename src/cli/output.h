@@ -37,6 +37,10 @@ enum hf_status output_flush(struct output *out, struct hf_error *error);
 /* The same for what is undone again when nobody can be told of it: UNAVAILABLE. */
 enum hf_status output_flush_or_undo(struct output *out, struct hf_error *error);
 
+/* Whether nobody reads the output any more. Work that goes on for long stops then; where there is
+ * only no room for what it says, it goes on. */
+bool output_is_closed(const struct output *out);
+
 /* Why a write of the output failed. */
 enum hf_status output_failed(int fd, int errno_value, struct hf_error *error);
 

@@ -265,8 +265,8 @@ static enum hf_status each_page(struct copy *copy, struct page *page,
         }
         list_release(&page->list);
         if (status == HF_OK && output_flush(&copy->cli->out, &copy->cli->error) != HF_OK &&
-            copy->cli->out.failed_errno == EPIPE)
-            status = copy->cli->error.status; /* nobody reads any more; else copying goes on */
+            output_is_closed(&copy->cli->out))
+            status = copy->cli->error.status;
     }
     return status;
 }
