@@ -34,6 +34,30 @@ static void made(void **state)
     yard_close(&yard);
 }
 
+/* A later version may have added something that matters to it. */
+static void what_is_not_known_stays(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct schema schema = yard_schema("domain,name,updated_at");
+    struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
+    char key[KEY_BYTES_MAX + 1];
+    yard_open(&yard);
+    assert_true(schema_encode(&schema, VIEW(",\"codec\":{\"x\":[1, 2]},\"note\":\"\\u00e9\""),
+                              VIEW("00112233445566778899aabbccddeeff"), &text));
+    yard_write(&yard, "index.json", buffer_view(&text));
+    assert_int_equal(yard_create(&yard, "domain,name,updated_at,rank"), INDEX_EXTENDED);
+    assert_int_equal(yard_create(&yard, "domain,name,updated_at,rank,more"), INDEX_EXTENDED);
+    buffer_clear(&text);
+    assert_true(index_key(yard.index, key, LAYOUT_INDEX));
+    struct get_call get = { .key = view_of(key), .body = &text };
+    assert_status(HF_OK, store_get(&yard.store.base, &get), &get.error);
+    assert_non_null(
+        strstr(buffer_text(&text), "]],\"codec\":{\"x\":[1, 2]},\"note\":\"\\u00e9\"}\n"));
+    buffer_release(&text);
+    yard_close(&yard);
+}
+
 static void made_without_answers(void **state)
 {
     (void)state;
@@ -87,7 +111,8 @@ static void replaced(void **state)
     struct schema other = yard_schema("domain,title,updated_at");
     struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
     yard_open(&yard);
-    assert_true(schema_encode(&other, VIEW("00112233445566778899aabbccddeeff"), &text));
+    assert_true(
+        schema_encode(&other, VIEW(""), VIEW("00112233445566778899aabbccddeeff"), &text));
     yard_write(&yard, "index.json", buffer_view(&text));
     assert_status(HF_CORRUPT, index_refresh(yard.index, &yard.error), &yard.error);
     assert_string_equal(yard.index->schema.fields[1], "name");
@@ -279,6 +304,8 @@ int main(int argc, char **argv)
         return 2;
     const struct CMUnitTest tests[] = {
         IT("an index is created, extended, or left as it is", made),
+        IT("members of index.json that are not known survive its extension",
+           what_is_not_known_stays),
         IT("an index is created once, whatever answers are lost", made_without_answers),
         IT("what is no index is not opened", not_opened),
         IT("a handle notices that its index was replaced", replaced),

@@ -282,7 +282,7 @@ static void index_json_is_written_like_this(void **state)
     (void)state;
     struct schema schema = of_three();
     struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
-    assert_true(schema_encode(&schema, NONCE, &text));
+    assert_true(schema_encode(&schema, VIEW(""), NONCE, &text));
     assert_string_equal(
         buffer_text(&text),
         "{\"format\":\"holdfast.index/1\",\"write\":\"0123456789abcdef0123456789abcdef\","
@@ -304,7 +304,7 @@ static void index_json_comes_back_the_same(void **state)
         struct schema wanted = of_many(count);
         assert_status(HF_OK, schema_extend(&schema, &wanted, &changed, &error), &error);
         buffer_clear(&text);
-        assert_true(schema_encode(&schema, NONCE, &text));
+        assert_true(schema_encode(&schema, VIEW(""), NONCE, &text));
         assert_status(HF_OK, schema_decode(buffer_view(&text), &again, &error), &error);
         assert_same(&schema, &again);
     }
@@ -329,7 +329,7 @@ static void the_largest_index_json_fits(void **state)
                   schema_new(views, INDEX_FIELDS_MAX, views[0], views[2], 4, false, &again,
                              &error),
                   &error);
-    assert_true(schema_encode(&again, NONCE, &text));
+    assert_true(schema_encode(&again, VIEW(""), NONCE, &text));
     assert_status(HF_OK, schema_decode(buffer_view(&text), &schema, &error), &error);
     assert_same(&schema, &again);
     buffer_release(&text);
@@ -344,7 +344,7 @@ static void decode_changed(const char *from, const char *to, enum hf_status expe
     struct hf_error error = { .why = "" };
     bool grown;
     assert_status(HF_OK, schema_extend(&schema, &four, &grown, &error), &error);
-    assert_true(schema_encode(&schema, NONCE, &text));
+    assert_true(schema_encode(&schema, VIEW(""), NONCE, &text));
     const char *at = strstr(buffer_text(&text), from);
     if (!at)
         fail_msg("%s is not in %s", from, buffer_text(&text));
@@ -460,7 +460,7 @@ static void without_memory_nothing_is_written(void **state)
     for (; failed; n++) {
         struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
         alloc_fail_after(n);
-        bool written = schema_encode(&schema, NONCE, &text);
+        bool written = schema_encode(&schema, VIEW(""), NONCE, &text);
         failed = alloc_stop();
         assert_int_equal(written, !failed);
         buffer_release(&text);

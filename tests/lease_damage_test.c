@@ -528,6 +528,28 @@ static void a_member_that_stands_twice_is_corrupt(void **state)
     }
 }
 
+#define OURS(members) "{\"format\":\"" TABLE_FORMAT "\",\"next_token\":5," members "}"
+
+/* What only looks like words of a later version, or is damaged besides, is damage. */
+static void not_every_strange_word_is_a_later_one(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"mode\":\"\"}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"mode\":\"a b\"}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"mode\":7}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"scopes\":[\"\\u0001:x\"]}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"scopes\":[\"path:no\"]}}"),
+        "{\"format\":\"" TABLE_FORMAT "\",\"next_token\":5,\"leases\":{\"a\":{"
+        "\"lease_id\":\"a\",\"mode\":\"quorum\"",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct lease_table *table = NULL;
+        if (decode_text(bad[i], &table) != HF_CORRUPT)
+            fail_msg("%s is taken", bad[i]);
+    }
+}
+
 /* A table of a later version is not ours to judge, and must never be put aside as damaged. */
 static void a_later_version_is_never_called_damaged(void **state)
 {
@@ -537,6 +559,13 @@ static void a_later_version_is_never_called_damaged(void **state)
         "{\"leases\":[1,2],\"format\":\"holdfast.leases/2\"}",
         "{\"audit\":7,\"format\":\"holdfast.leases/2\",\"format\":\"holdfast.leases/2\"}",
         "{\"format\":\"holdfast.leases/2\",\"leases\":{\"a\":{\"lease_id\":7}},\"waiters\":{}}",
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"mode\":\"quorum\"}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"status\":\"suspended\"}}"),
+        OURS("\"leases\":{\"a\":{\"lease_id\":\"a\",\"scopes\":[\"volume:x/y\"]}}"),
+        OURS("\"leases\":{},\"settings\":{\"takeover\":\"by-vote\"}"),
+        OURS("\"leases\":{},\"wanted\":{\"scopes\":[\"volume:x\"],\"poll_ms\":1}"),
+        OURS("\"leases\":{},\"waiters\":[{\"lease_id\":\"a-1\",\"poll_ms\":1,"
+             "\"mode\":\"quorum\",\"scopes\":[\"named:x\"]}]"),
     };
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         struct lease_table *table = NULL;
@@ -573,6 +602,8 @@ int main(void)
         IT("a member that stands twice is corrupt", a_member_that_stands_twice_is_corrupt),
         IT("a table of a later version is never called damaged",
            a_later_version_is_never_called_damaged),
+        IT("a strange word that no version would write is damage",
+           not_every_strange_word_is_a_later_one),
         IT("the next token passes those of other programs",
            tokens_of_other_programs_are_passed),
     };

@@ -149,14 +149,14 @@ static char *ttl_as_text(const char *text, size_t *ret_size)
     return with(text, "ttl_ms", "\"long\"", ret_size);
 }
 
-static char *a_mode_unknown(const char *text, size_t *ret_size)
+static char *a_mode_that_is_no_word(const char *text, size_t *ret_size)
 {
-    return with(text, "mode", "\"polite\"", ret_size);
+    return with(text, "mode", "\"po lite\"", ret_size);
 }
 
-static char *a_status_unknown(const char *text, size_t *ret_size)
+static char *a_status_that_is_no_word(const char *text, size_t *ret_size)
 {
-    return with(text, "status", "\"tired\"", ret_size);
+    return with(text, "status", "\"\"", ret_size);
 }
 
 static char *an_array(const char *text, size_t *ret_size)
@@ -204,8 +204,8 @@ static const struct damage damages[] = {
     { "next_token missing", token_missing },
     { "a format that is a number", format_as_number },
     { "a ttl that is text", ttl_as_text },
-    { "an unknown mode", a_mode_unknown },
-    { "an unknown status", a_status_unknown },
+    { "a mode that is no word", a_mode_that_is_no_word },
+    { "a status that is no word", a_status_that_is_no_word },
     { "an array", an_array },
     { "a null", a_null },
     { "leases in an array", leases_in_an_array },
@@ -487,8 +487,12 @@ static void what_others_may_understand_is_left_alone(void **state)
     const char *const later[] = {
         "{\"format\":\"holdfast.leases/2\",\"next_token\":1,\"leases\":{}}",
         "{\"format\":\"somebody.else/1\",\"next_token\":1,\"leases\":{}}",
+        "{\"format\":\"holdfast.leases/1\",\"next_token\":5,\"leases\":{\"a-1\":{\"lease_id\":"
+        "\"a-1\",\"scopes\":[\"volume:x\"],\"mode\":\"exclusive\",\"token\":4}}}",
+        "{\"format\":\"holdfast.leases/1\",\"next_token\":5,\"leases\":{\"a-1\":{\"lease_id\":"
+        "\"a-1\",\"scopes\":[\"named:deploy\"],\"mode\":\"quorum\",\"token\":4}}}",
     };
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         struct place_of_accident accident;
         struct hf_error error;
         accident_open(&accident, false);

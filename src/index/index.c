@@ -77,6 +77,7 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
     index->env = store->env;
     index->store = store;
     index->client = client;
+    index->unknown = BUFFER_INIT(INDEX_BYTES_MAX);
     memcpy(index->name, name.data, name.size);
     *ret_index = index;
     return HF_OK;
@@ -84,6 +85,8 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
 
 void index_close(struct index *index)
 {
+    if (index)
+        buffer_release(&index->unknown);
     free(index);
 }
 
@@ -114,6 +117,9 @@ static enum hf_status take_schema(struct index *index, const struct get_call *ge
         error_prefix(error, "%.*s", VIEW_ARGS(get->key));
     else
         status = judge_later(index, schema, error);
+    buffer_clear(&index->unknown);
+    if (status == HF_OK && !schema_unknown(buffer_view(get->body), &index->unknown))
+        status = error_no_memory(error);
     if (status == HF_OK) {
         index->schema = *schema;
         index->etag = get->info.etag;
@@ -172,7 +178,7 @@ static enum hf_status write_schema(struct index *index, const struct schema *sch
                             .condition =
                                 index->etag.size > 0 ? if_match(&index->etag) : if_absent() };
     enum hf_status status = HF_OK;
-    if (!schema_encode(schema, view_of(nonce), &text)) {
+    if (!schema_encode(schema, buffer_view(&index->unknown), view_of(nonce), &text)) {
         status = text.size < INDEX_BYTES_MAX / 2
                      ? error_no_memory(error)
                      : error_set(error, HF_INVALID, "the schema is too large");
@@ -200,6 +206,7 @@ static enum hf_status create_once(struct creation *creation, struct schema *sche
     struct index *index = creation->index;
     index->etag = (struct etag){ 0 };
     index->schema.version_count = 0;
+    buffer_clear(&index->unknown);
     enum index_made making = INDEX_CREATED;
     bool changed = true;
     enum hf_status status = index_refresh(index, error);

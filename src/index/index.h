@@ -14,7 +14,8 @@ struct index {
     struct hf_client *client; /* NULL for those who do not compile */
     char name[INDEX_NAME_MAX + 1];
     struct schema schema;
-    struct etag etag; /* of index.json, as it was read */
+    struct etag etag;      /* of index.json, as it was read, ... */
+    struct buffer unknown; /* ... and what it has that we do not know (schema_unknown) */
 };
 
 enum index_made {

@@ -212,7 +212,8 @@ enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint6
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-bool schema_encode(const struct schema *schema, struct view nonce, struct buffer *text)
+bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
+                   struct buffer *text)
 {
     buffer_append(text, VIEW("{\"format\":\"" INDEX_FORMAT "\",\"write\":"));
     json_write_string(text, nonce);
@@ -226,7 +227,9 @@ bool schema_encode(const struct schema *schema, struct view nonce, struct buffer
     for (size_t i = 0; i < schema->version_count; i++)
         buffer_print(text, "%s[%zu,\"%016" PRIx64 "\"]", i > 0 ? "," : "",
                      schema->versions[i].field_count, schema->versions[i].hash);
-    return buffer_append(text, VIEW("]}\n"));
+    buffer_append_byte(text, ']');
+    buffer_append(text, unknown);
+    return buffer_append(text, VIEW("}\n"));
 }
 
 /* What is read before anything is believed: of a later format the members may be others. */
@@ -255,6 +258,30 @@ static void take_part(struct json_reader *reader, struct view name, struct parts
         parts->foreign_given = json_take_bool(reader, &parts->foreign);
     else
         json_skip(reader, &raw);
+}
+
+static bool is_ours(struct view name)
+{
+    static const char *const names[] = { "format", "write", "digits", "foreign",
+                                         "key",    "time",  "fields", "versions" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (view_equal(name, view_of(names[i])))
+            return true;
+    return false;
+}
+
+bool schema_unknown(struct view text, struct buffer *unknown)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);)
+        if (json_skip(&reader, &raw) && !is_ours(name)) {
+            buffer_append(unknown, VIEW(",\""));
+            buffer_append(unknown, name);
+            buffer_append(unknown, VIEW("\":"));
+            buffer_append(unknown, raw);
+        }
+    return !unknown->failed;
 }
 
 static bool read_hash(struct view text, uint64_t *ret_hash)

@@ -54,10 +54,15 @@ enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint6
                             struct hf_error *error);
 
 /* index.json. CORRUPT when it is not one or contradicts itself (hashes too), UNSUPPORTED when
- * its format is a later one. `nonce` makes its ETag new. Members that we do not know are
- * dropped. */
-bool schema_encode(const struct schema *schema, struct view nonce, struct buffer *text);
+ * its format is a later one. `nonce` makes its ETag new. `unknown` has the members that we do not
+ * know, as schema_unknown found them. */
+bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
+                   struct buffer *text);
 enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                              struct hf_error *error);
+
+/* Appends the members of an index.json that we do not know, each as it stands behind a comma, so
+ * that they survive a later version of the schema. False without memory. */
+bool schema_unknown(struct view text, struct buffer *unknown);
 
 #endif

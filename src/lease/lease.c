@@ -250,6 +250,7 @@ struct reading {
     enum form form;
     uint32_t found;        /* members, as bits */
     struct buffer unknown; /* the other members, as they stand */
+    struct view later;     /* a word that only a later version can have written; empty: none */
 };
 
 static enum member member_of(struct view name, unsigned start)
@@ -286,14 +287,35 @@ static void take_id(struct json_reader *reader, struct view *ret_id)
         *ret_id = id;
 }
 
-static size_t take_name(struct json_reader *reader, const char *const *names, size_t count)
+/* Whether it looks like a word of ours, though we do not know it. */
+#define WORD_BYTES_MAX 32
+static bool is_word(struct view text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i], small = (char)(c | 0x20);
+        bool letter = small >= 'a' && small <= 'z';
+        if (!letter && (i == 0 || !((c >= '0' && c <= '9') || c == '_' || c == '-')))
+            return false;
+    }
+    return text.size > 0 && text.size <= WORD_BYTES_MAX;
+}
+
+/* A word that is none of ours: of a later version, or damage. */
+static void note_strange(struct reading *r, struct view word, const char *why)
+{
+    if (!r->reader.why && is_word(word))
+        r->later = word;
+    json_fail(&r->reader, why);
+}
+
+static size_t take_name(struct reading *r, const char *const *names, size_t count)
 {
     struct view text = VIEW("");
-    if (!json_take_plain(reader, &text))
+    if (!json_take_plain(&r->reader, &text))
         return 0;
     size_t index = text.size > 0 ? index_of(text, names, count) : count;
     if (index == count)
-        json_fail(reader, "an unknown word");
+        note_strange(r, text, "an unknown word");
     return index < count ? index : 0;
 }
 
@@ -336,17 +358,20 @@ static bool add_scope(struct json_reader *reader, struct lease *lease,
     return true;
 }
 
-static void take_scopes(struct json_reader *reader, struct lease *lease, bool chunks)
+static void take_scopes(struct reading *r, bool chunks)
 {
+    struct json_reader *reader = &r->reader;
     for (json_enter_array(reader); json_next_element(reader);) {
         struct view text = VIEW("");
         struct scope scope = { .kind = SCOPE_CHUNK };
-        take_text(reader, lease, SCOPE_TEXT_MAX, &text);
+        take_text(reader, r->lease, SCOPE_TEXT_MAX, &text);
         scope.name = text;
-        if (!chunks && scope_parse(text, &scope, NULL) != HF_OK)
+        if (!chunks && !scope_kind_known(text))
+            note_strange(r, view_first(text, view_find(text, ':')), "an unknown kind of scope");
+        else if (!chunks && scope_parse(text, &scope, NULL) != HF_OK)
             json_fail(reader, "a bad scope");
         else if (!reader->why)
-            add_scope(reader, lease, &scope);
+            add_scope(reader, r->lease, &scope);
     }
 }
 
@@ -373,18 +398,22 @@ static void take_note(struct json_reader *reader, struct view *ret_note)
         *ret_note = raw;
 }
 
-static void take_member(struct json_reader *r, enum member member, struct lease *lease)
+static void take_member(struct reading *reading, enum member member)
 {
+    struct json_reader *r = &reading->reader;
+    struct lease *lease = reading->lease;
     switch (member) {
     case LEASE_ID: take_id(r, &lease->id); break;
     case HOLDER_ID: take_text(r, lease, HOLDER_BYTES_MAX, &lease->holder); break;
-    case CHUNKS: take_scopes(r, lease, /* chunks */ true); break;
-    case SCOPES: take_scopes(r, lease, /* chunks */ false); break;
+    case CHUNKS: take_scopes(reading, /* chunks */ true); break;
+    case SCOPES: take_scopes(reading, /* chunks */ false); break;
     case SESSION: take_text(r, lease, NONCE_SIZE, &lease->session); break;
-    case MODE: lease->mode = (enum lease_mode)take_name(r, mode_names, MODES); break;
+    case MODE: lease->mode = (enum lease_mode)take_name(reading, mode_names, MODES); break;
     case TOKEN: json_take_u64(r, (UINT64_C(1) << 53) - 1, &lease->token); break;
     case LEVEL: json_take_u64(r, UINT32_MAX, &lease->level); break;
-    case STATUS: lease->status = (enum lease_status)take_name(r, status_names, STATUSES); break;
+    case STATUS:
+        lease->status = (enum lease_status)take_name(reading, status_names, STATUSES);
+        break;
     case POLL_MS: take_span_ms(r, &lease->poll); break;
     case SLOTS: json_take_u64(r, UINT32_MAX, &lease->slots); break;
     case TTL_MS: take_span_ms(r, &lease->ttl); break;
@@ -429,7 +458,7 @@ static void read_members(struct reading *r)
         if (r->found & BIT(member))
             json_fail(&r->reader, "a member that stands twice");
         r->found |= BIT(member);
-        take_member(&r->reader, member, r->lease);
+        take_member(r, member);
         next = member + 1;
     }
     json_end(&r->reader);
@@ -545,8 +574,13 @@ static enum hf_status decode(enum form form, struct view name, struct view bytes
         *ret_lease = lease;
         return HF_OK;
     }
-    enum hf_status status = error_set(error, HF_CORRUPT, "lease %.*s: %s",
-                                      VIEW_ARGS(view_first(lease->id, 60)), r.reader.why);
+    struct view id = view_first(lease->id, 60);
+    enum hf_status status =
+        r.later.size > 0
+            ? error_set(error, HF_UNSUPPORTED,
+                        "lease %.*s: %s, '%.*s', which this version does not know: upgrade",
+                        VIEW_ARGS(id), r.reader.why, VIEW_ARGS(r.later))
+            : error_set(error, HF_CORRUPT, "lease %.*s: %s", VIEW_ARGS(id), r.reader.why);
     lease_free(lease);
     return status;
 }

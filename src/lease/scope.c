@@ -136,14 +136,26 @@ static enum hf_status parse_rest(struct view rest, struct scope *scope, struct h
     check_unreachable();
 }
 
+/* The row of its kind, or KIND_ROWS. */
+static size_t find_kind(struct view text)
+{
+    size_t row = 0;
+    while (row < KIND_ROWS && !view_starts_with(text, view_of(kind_rows[row].prefix)))
+        row++;
+    return row;
+}
+
+bool scope_kind_known(struct view text)
+{
+    return view_find(text, ':') == text.size || find_kind(text) < KIND_ROWS;
+}
+
 enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error)
 {
     struct scope scope = { .kind = SCOPE_NAMED };
     struct view rest = text;
     if (view_find(text, ':') < text.size) {
-        size_t row = 0;
-        while (row < KIND_ROWS && !view_starts_with(text, view_of(kind_rows[row].prefix)))
-            row++;
+        size_t row = find_kind(text);
         if (row == KIND_ROWS)
             return error_set(
                 error, HF_INVALID,

@@ -42,6 +42,9 @@ struct scope {
 /* The scope's views point into the text. */
 enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error);
 
+/* Whether it has a kind that we know, or none: what has another may be a later version's. */
+bool scope_kind_known(struct view text);
+
 /* The one text of a scope, which scope_parse reads back: "named:deploy". */
 const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1]);
 

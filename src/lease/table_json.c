@@ -223,6 +223,7 @@ struct decoding {
     unsigned found; /* members, as bits */
     struct view format;
     bool no_memory;                /* says nothing about the document */
+    bool later;                    /* a later version's words stand in it */
     struct view reserved, waiters; /* as they stand, to be read when the rest has been */
     struct view face[FACE_MEMBERS];
     struct hf_error *error;
@@ -242,6 +243,7 @@ static bool out_of_memory(struct decoding *d)
 /* A part could not be read: the whole cannot. */
 static bool bad_part(struct decoding *d, enum hf_status status)
 {
+    d->later = d->later || (status == HF_UNSUPPORTED && !d->reader.why);
     return status == HF_UNAVAILABLE ? out_of_memory(d) : json_fail(&d->reader, d->error->why);
 }
 
@@ -388,10 +390,12 @@ static void keep_unknown(struct json_reader *reader, struct view name, struct bu
     buffer_append(unknown, raw);
 }
 
-static void decode_settings(struct json_reader *r, struct lease_table *table)
+static void decode_settings(struct decoding *d)
 {
+    struct json_reader *r = &d->reader;
+    struct lease_table *table = d->table;
     struct lease_settings *settings = &table->settings;
-    struct view name, word;
+    struct view name, word = VIEW("any");
     uint64_t number;
     for (json_enter_object(r); json_next_member(r, &name);) {
         if (view_equal(name, VIEW("drift_ppm"))) {
@@ -406,8 +410,12 @@ static void decode_settings(struct json_reader *r, struct lease_table *table)
         } else if (view_equal(name, VIEW("late_ms"))) {
             take_ms(r, &settings->late_bound);
         } else if (view_equal(name, VIEW("takeover"))) {
-            if (json_take_plain(r, &word))
-                settings->watch_only = !view_equal(word, VIEW("any"));
+            json_take_plain(r, &word);
+            settings->watch_only = view_equal(word, VIEW("observed"));
+            if (!r->why && !settings->watch_only && !view_equal(word, VIEW("any"))) {
+                d->later = true;
+                json_fail(r, "an unknown way of taking over: upgrade");
+            }
         } else {
             keep_unknown(r, name, &table->unknown_settings);
         }
@@ -436,7 +444,7 @@ static void decode_member(struct decoding *d, struct view name)
     case NEXT_TOKEN: json_take_u64(r, TOKEN_MAX, &d->table->next_token); break;
     case WRITE: json_skip(r, &raw); break;
     case RESERVED: json_skip(r, &d->reserved); break;
-    case SETTINGS: decode_settings(r, d->table); break;
+    case SETTINGS: decode_settings(d); break;
     case MISSED:
         if (json_take_u64(r, MISSED_MAX, &number))
             d->table->missed = (unsigned)number;
@@ -554,6 +562,13 @@ static struct view format_of(struct view text)
     return format;
 }
 
+static bool is_json(struct view text)
+{
+    struct json_reader reader = json_read(text);
+    struct view raw;
+    return json_skip(&reader, &raw) && json_end(&reader);
+}
+
 /* What the whole must be besides being JSON of the right types. */
 static enum hf_status judge_whole(struct decoding *d)
 {
@@ -563,6 +578,8 @@ static enum hf_status judge_whole(struct decoding *d)
         return error_set(d->error, HF_UNSUPPORTED,
                          "its format is %.*s, and this version knows %s: upgrade",
                          VIEW_ARGS(view_first(format, 60)), TABLE_FORMAT);
+    if (d->later && !d->no_memory && format.size > 0 && is_json(d->reader.text))
+        return error_set(d->error, HF_UNSUPPORTED, "%s", d->reader.why);
     table->adopted = format.size == 0;
     if (!has(d, LEASES))
         json_fail(&d->reader, "it has no leases");
