@@ -471,6 +471,8 @@ static void program(struct node *node, void *argument)
     struct process process = { .work = work, .node = node, .env = node_env(node) };
     process.store = net_store_open(work->run->net, node);
     check(process.store);
+    if (!work->beside && node_number(node) % 2 == 0) /* has not learnt what the store can do */
+        process.store->traits.delete_conditional = false;
     process.client = lock_client_open(work, node, process.store);
     live(&process);
     hf_client_close(process.client);

@@ -77,7 +77,9 @@
     ROW(ADOPTION_RAISES_EPOCH, "epochs",                                                       \
         "adopts another program's table in the epoch as it is")                                \
     ROW(PURGE_RAISES_EPOCH, "epochs", "purges a table without raising the epoch")              \
-    ROW(BORN_IN_TWO_WRITES, "epochs", "a table that may be purged is born in one write")       \
+    ROW(BORN_IN_TWO_WRITES, "epochs", "a table is born in one write")                          \
+    ROW(BORN_SO_EVERYWHERE, "epochs",                                                          \
+        "a table is born in one write by who has not learnt that tables are purged")           \
     ROW(EPOCH_AFTER_THE_STUB, "epochs", "reads the epoch before the stub has landed")          \
     /* Fenced objects. */                                                                      \
     ROW(LOWER_TOKEN_IS_FENCED, "fenced", "writes with a lower token than the last")            \

@@ -215,8 +215,9 @@ static enum hf_status write_stub(struct table_space *space, struct view key,
     return status;
 }
 
-/* Where stubs may be purged, a table is born in two writes: a put if absent that was given up
- * on must not bring back, much later, a table with old tokens. */
+/* A table is born in two writes: a put if absent that was given up on must not bring back, much
+ * later, a table with old tokens, after the one that stood there was purged. So it is on every
+ * store: whether this client knows that stubs are purged here says nothing about the others. */
 static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
                             void **ret_body, struct etag *ret_etag, struct hf_error *error)
 {
@@ -229,7 +230,9 @@ static enum hf_status birth(void *context, struct view key, struct mono_time dea
     if (!RULE(EPOCH_AFTER_THE_STUB))
         status = prepare(space, table, deadline, error);
     uint64_t early = table->next_token;
-    if (status == HF_OK && space->store->traits.delete_conditional && RULE(BORN_IN_TWO_WRITES))
+    bool stub_first = RULE(BORN_IN_TWO_WRITES) &&
+                      (space->store->traits.delete_conditional || RULE(BORN_SO_EVERYWHERE));
+    if (status == HF_OK && stub_first)
         status = write_stub(space, key, table, deadline, ret_etag, error);
     table->next_token = early;
     if (status == HF_OK)
