@@ -162,7 +162,11 @@ struct hf_client_options {
 #define HF_CLIENT_OPTIONS ((struct hf_client_options){ .ns = NULL, .skew_tolerance_ms = -1 })
 
 /* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL.
- * Contacts no server. */
+ * Reads what the bucket says of itself (one get); a store on the network that nobody has tried is
+ * probed first, which takes some fifty small requests, once a month. UNSUPPORTED: the store does
+ * not keep the promises that locks are built on, or the bucket uses a feature that this version
+ * does not know. UNAVAILABLE: it could not be asked. A client that may only read can open it; then
+ * every write is DENIED. */
 HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_options *options,
                                      struct hf_client **ret_client, struct hf_error *error);
 

@@ -286,7 +286,7 @@ def _(s):
     true({f["verdict"] for f in report["findings"]} <= {"good", "lacking", "warning"}, report)
     equal(s.out("store", "ls", "-r"), b"")
     true(b"good" in s.out("store", "probe"), "for people")
-    equal(s.out("store", "ls", "-r"), b".holdfast/probe.json\n")
+    equal(s.out("store", "ls", "-r"), b".holdfast/format.json\n")
 
 
 @it("the default store is in the state folder of the user")
@@ -610,7 +610,8 @@ def _(s):
     equal(s.out("-q", "store", "cp", "k", "l"), b"")
     traced = s.run("store", "get", "--trace", "k")
     equal(traced.stdout, b"1")
-    true(re.match(rb"holdfast: get[^\n]* k [^\n]*OK[^\n]*\n$", traced.stderr), traced.stderr)
+    true(re.fullmatch(rb"holdfast: get \.holdfast/format\.json -> NOT_FOUND[^\n]*\n"
+                      rb"holdfast: get[^\n]* k [^\n]*OK[^\n]*\n", traced.stderr), traced.stderr)
 
 
 # ---- Errors -------------------------------------------------------------------------------------

@@ -370,7 +370,7 @@ static void keys_that_cannot_be_are_refused(void **state)
                           longest,
                           "a\xff"
                           "b",
-                          ".holdfast/probe.json",
+                          ".holdfast/format.json",
                           ".holdfast/x",
                           "default/meta/job.json",
                           "default/meta/another.json",

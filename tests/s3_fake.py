@@ -13,6 +13,7 @@ It also plays the metadata endpoints of containers and instances, and STS.
 
 import datetime
 import hashlib
+import re
 import socket
 import ssl
 import sys
@@ -103,8 +104,34 @@ def error(code, more="", message="a message"):
 # ---- How buckets behave -----------------------------------------------------------------------
 
 
+def list_bucket(connection, request):
+    """One page of what starts with the prefix."""
+    prefix = request.query.get("prefix", [""])[0]
+    after = request.query.get("start-after", [""])[0]
+    with LOCK:
+        found = sorted((key, body) for (bucket, key), body in OBJECTS.items()
+                       if bucket == request.bucket and key.startswith(prefix) and key > after)
+    rows = "".join(f'<Contents><Key>{key}</Key><ETag>"{hashlib.md5(body).hexdigest()}"</ETag>'
+                   f"<Size>{len(body)}</Size><LastModified>2026-02-06T10:00:00.000Z"
+                   "</LastModified></Contents>" for key, body in found)
+    connection.reply(200, "<ListBucketResult><IsTruncated>false</IsTruncated>"
+                          f"{rows}</ListBucketResult>")
+
+
+def delete_many(connection, request):
+    keys = re.findall("<Key>([^<]*)</Key>", request.body.decode())
+    with LOCK:
+        for key in keys:
+            OBJECTS.pop((request.bucket, key), None)
+    connection.reply(200, "<DeleteResult></DeleteResult>")
+
+
 def plain(connection, request):
-    """A small S3: conditions with quoted ETags, ranges, multi-object delete, uploads."""
+    """A small S3: conditions with quoted ETags, ranges, listings, deletes of one and of many."""
+    if request.method == "GET" and request.key == "" and "list-type" in request.query:
+        return list_bucket(connection, request)
+    if request.method == "POST" and "delete" in request.query:
+        return delete_many(connection, request)
     name = (request.bucket, request.key)
     with LOCK:
         body = OBJECTS.get(name)
@@ -120,6 +147,8 @@ def plain(connection, request):
             etag = f'"{hashlib.md5(request.body).hexdigest()}"'
             return connection.reply(200, headers={"ETag": etag})
         if request.method == "DELETE":
+            if match and match != etag:
+                return connection.reply(412, error("PreconditionFailed"))
             OBJECTS.pop(name, None)
             return connection.reply(204)
     if body is None:
@@ -129,6 +158,8 @@ def plain(connection, request):
     if none_match == etag:
         return connection.reply(304, headers={"ETag": etag})
     headers = {"ETag": etag, "Last-Modified": "Fri, 06 Feb 2026 10:00:00 GMT"}
+    if (request.bucket, "versions-on") in OBJECTS:
+        headers["x-amz-version-id"] = "null"
     wanted = request.headers.get("range")
     if not wanted:
         return connection.reply(200, body, headers)

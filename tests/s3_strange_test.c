@@ -1,9 +1,10 @@
 /* s3_strange_test.c: how the s3 store takes answers that are well-formed and still not to be
  * believed: ranges nobody asked for, listings in an order of their own, refusals in odd forms,
  * and endpoints of credentials that hang. */
+#include "lock/purge.h"
 #include "s3_fake.h"
+#include "store/bucket.h"
 #include "store/observe.h"
-#include "store/probe.h"
 #include "store/s3/s3.h"
 #include "test.h"
 
@@ -277,11 +278,8 @@ static void a_saved_form_of_etags_is_used(void **state)
     for (size_t i = 0; i < 2; i++) {
         fake_reset();
         struct store *store = fake_open(buckets[i], "");
-        struct probe_report report = { .traits = store->traits };
-        struct hf_error error = swap(store);
-        assert_status(HF_OK, error.status, &error);
-        store->ops->inspect(store, &report);
-        assert_status(HF_OK, probe_save(store, &report, &error), &error);
+        struct hf_error error;
+        assert_status(HF_OK, bucket_check(store, BUCKET_LOCKS, &error), &error);
         store_close(store);
         /* Another one, and through a wrapper. */
         struct meter meter;
@@ -291,14 +289,79 @@ static void a_saved_form_of_etags_is_used(void **state)
                       store_observe(fake_open(buckets[i], ""), meter_observer(&meter), &wrapped,
                                     &error),
                       &error);
-        assert_status(HF_OK, probe_load(wrapped, &error), &error);
-        unsigned before = fake_seen("PUT", buckets[i]);
+        unsigned gets = fake_seen("GET", buckets[i]), puts = fake_seen("PUT", buckets[i]);
+        assert_status(HF_OK, bucket_check(wrapped, BUCKET_LOCKS, &error), &error);
+        assert_int_equal(fake_seen("GET", buckets[i]), gets + 1);
         error = swap(wrapped);
         assert_status(HF_OK, error.status, &error);
-        assert_int_equal(fake_seen("PUT", buckets[i]), before + 2);
+        assert_int_equal(fake_seen("PUT", buckets[i]), puts + 2);
         store_close(wrapped);
         meter_release(&meter);
     }
+}
+
+/* What it can do is known to whoever opens it next, by one get; and it is asked anew once the
+ * bucket keeps versions, which on some stores is the end of conditions. */
+static void a_verdict_is_of_one_state_of_versions(void **state)
+{
+    (void)state;
+    struct hf_error error;
+    unsigned puts[4];
+    fake_reset();
+    for (size_t i = 0; i < 4; i++) {
+        struct store *store = fake_open("plain", "");
+        assert_false(store->traits.delete_conditional);
+        assert_status(HF_OK, bucket_check(store, BUCKET_LOCKS, &error), &error);
+        assert_true(store->traits.delete_conditional);
+        if (i == 1) {
+            struct put_call on = { .key = VIEW("versions-on"), .body = VIEW("1") };
+            assert_status(HF_OK, store_put(store, &on), &on.error);
+        }
+        puts[i] = fake_seen("PUT", "plain");
+        store_close(store);
+    }
+    assert_int_equal(puts[1], puts[0] + 1); /* the one above, and no probe */
+    assert_true(puts[2] > puts[1] + 10);    /* which is probed again, once */
+    assert_int_equal(puts[3], puts[2]);
+    fake_reset();
+}
+
+/* Opening costs one get once there is a verdict, which also switches on what the store can do. */
+static void tables_are_born_in_two_writes_and_purged(void **state)
+{
+    (void)state;
+    char url[128];
+    struct hf_client *client;
+    struct hf_error error;
+    snprintf(url, sizeof url, "s3://plain?endpoint=http://127.0.0.1:%d", fake_port());
+    fake_reset();
+    assert_status(HF_OK, hf_client_open(url, NULL, &client, &error), &error);
+    hf_client_close(client);
+
+    unsigned gets = fake_seen("GET", "plain"), puts = fake_seen("PUT", "plain");
+    assert_status(HF_OK, hf_client_open(url, NULL, &client, &error), &error);
+    assert_int_equal(fake_seen("GET", "plain"), gets + 1);
+    assert_int_equal(fake_seen("PUT", "plain"), puts);
+    struct hf_lock *lock;
+    assert_status(HF_OK, hf_lock_new(client, "job", NULL, &lock, &error), &error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &error), &error);
+    assert_int_equal(fake_seen("PUT", "plain"), puts + 2);
+    assert_int_equal(fake_seen("GET", "plain"), gets + 3); /* the table, then the epoch */
+    assert_status(HF_OK, hf_lock_release(lock, &error), &error);
+    hf_lock_free(lock);
+
+    struct buffer body = BUFFER_INIT(MIB);
+    struct get_call get = { .key = VIEW("default/meta/job.json"), .body = &body };
+    assert_status(HF_OK, store_get(client->store, &get), &get.error);
+    struct etag other = get.info.etag;
+    other.data[0] ^= 1;
+    assert_status(HF_CONFLICT, table_purge(client, get.key, &other, &error), &error);
+    assert_status(HF_OK, table_purge(client, get.key, &get.info.etag, &error), &error);
+    buffer_clear(&body);
+    assert_status(HF_NOT_FOUND, store_get(client->store, &get), &get.error);
+    buffer_release(&body);
+    hf_client_close(client);
+    fake_reset();
 }
 
 /* ---- Credentials that do not come ---------------------------------------------------- */
@@ -405,6 +468,10 @@ int main(void)
            any_rule_that_is_on_is_seen),
         IT("the form of ETags that a probe has written down is not sought again",
            a_saved_form_of_etags_is_used),
+        IT("a verdict counts as long as the bucket does or does not keep versions",
+           a_verdict_is_of_one_state_of_versions),
+        IT("on S3 a table is born in two writes, and can be purged",
+           tables_are_born_in_two_writes_and_purged),
         IT("those who wait for credentials that do not come fail together",
            those_who_wait_for_keys_fail_together),
         IT("a deadline holds while credentials are fetched", a_deadline_holds_for_keys_too),

@@ -519,6 +519,11 @@ static void script_learn(struct store *store, const struct store_traits *traits)
     inner->ops->learn(inner, traits);
 }
 
+static bool script_identify(struct store *store, struct buffer *text)
+{
+    return store_identify(script_of(store)->inner, text);
+}
+
 static bool script_listens(const struct store *store)
 {
     return store_listens(((const struct script *)(const void *)store)->inner);
@@ -562,6 +567,7 @@ void script_init(struct script *script, struct store *inner)
                  .lend_file = can->lend_file ? script_lend_file : NULL,
                  .inspect = can->inspect ? script_inspect : NULL,
                  .learn = can->learn ? script_learn : NULL,
+                 .identify = script_identify,
                  .change = can->change ? script_change : NULL,
                  .listens = script_listens,
                  .listen = script_listen,

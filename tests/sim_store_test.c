@@ -172,7 +172,7 @@ static void probe_it(struct node *node, void *argument)
     struct store *store = net_store_open(stage->net, node);
     struct probe_report report;
     struct hf_error error;
-    stage->put = store_probe(store, &report, &error);
+    stage->put = store_probe(store, (struct mono_time){ 0 }, &report, &error);
     store_close(store);
 }
 

@@ -6,9 +6,9 @@
 #include "base/limits.h"
 #include "base/view.h"
 
-/* What this store can do, as the probe found it. */
-#define LAYOUT_PROBE_FORMAT "holdfast.probe/1"
-#define LAYOUT_PROBE_KEY    ".holdfast/probe.json"
+/* Which features a bucket uses, and what its store can do, as the probe found it. */
+#define LAYOUT_BUCKET_FORMAT "holdfast.bucket/1"
+#define LAYOUT_BUCKET_KEY    ".holdfast/format.json"
 
 /* The probe's scratch objects: LAYOUT_PROBE_SCRATCH <random>/<name>. */
 #define LAYOUT_PROBE_SCRATCH ".holdfast/probe/"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/moment.h"
 #include "cli/output.h"
-#include "store/store.h"
+#include "store/bucket.h"
 
 /* ---- The table ----------------------------------------------------------------------- */
 
@@ -183,11 +183,14 @@ struct view cli_argument(const struct cli *cli, size_t index);
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 
 /* Opens a store by URL, or, with a view of data NULL, the one of --store, $HOLDFAST_STORE or
- * the default. */
-enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_store);
+ * the default, and learns what must be known of it for this use. */
+enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
+                        struct store **ret_store);
 
-/* cli_open of the default URL into cli->store. */
+/* cli_open of the default URL into cli->store: for locks and all that is built on them, or for
+ * objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
+enum hf_status cli_open_objects(struct cli *cli);
 
 /* Prints an error now, naming what it was about (data NULL: only the command). */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);

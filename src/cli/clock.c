@@ -113,7 +113,7 @@ enum hf_status run_clock(struct cli *cli)
     struct clock_sample samples[CLOCK_SAMPLES];
     struct evidence evidence = { .nonce = VIEW("") };
     struct doc_clock clock;
-    enum hf_status status = cli_open_store(cli);
+    enum hf_status status = cli_open_objects(cli);
     if (status != HF_OK)
         return status;
     clock_init(&clock, cli->store);

@@ -20,7 +20,7 @@ static enum hf_status open_metered_store(struct desk *desk)
 {
     struct cli *cli = desk->cli;
     struct store *inner = NULL;
-    enum hf_status status = cli_open(cli, (struct view){ NULL, 0 }, &inner);
+    enum hf_status status = cli_open(cli, (struct view){ NULL, 0 }, BUCKET_LOCKS, &inner);
     if (status != HF_OK)
         return status;
     meter_init(&desk->meter, cli->env);

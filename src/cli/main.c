@@ -167,7 +167,8 @@ static void keep_secrets(struct view url)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_store)
+enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
+                        struct store **ret_store)
 {
     const char *variable = getenv("HOLDFAST_STORE");
     if (!url.data && cli_given(cli, "store"))
@@ -186,14 +187,24 @@ enum hf_status cli_open(struct cli *cli, struct view url, struct store **ret_sto
         warn_if_exposed(cli, store);
     if (status == HF_OK && cli_given(cli, "trace"))
         status = add_trace(cli, &store);
+    if (status != HF_OK)
+        return status;
+    status = bucket_check(store, use, &cli->error);
     if (status == HF_OK)
         *ret_store = store;
+    else
+        store_close(store);
     return status;
 }
 
 enum hf_status cli_open_store(struct cli *cli)
 {
-    return cli_open(cli, (struct view){ NULL, 0 }, &cli->store);
+    return cli_open(cli, (struct view){ NULL, 0 }, BUCKET_LOCKS, &cli->store);
+}
+
+enum hf_status cli_open_objects(struct cli *cli)
+{
+    return cli_open(cli, (struct view){ NULL, 0 }, BUCKET_OBJECTS, &cli->store);
 }
 
 /* ---- Errors -------------------------------------------------------------------------- */

@@ -170,8 +170,13 @@ const struct command store_commands[] = {
         .details = { "Some stores accept conditional writes and ignore the conditions; a lock "
                      "on such a store protects nothing. The probe tries it out on scratch "
                      "objects, which it removes, and keeps what it found in "
-                     ".holdfast/probe.json. A store that cannot be used is UNSUPPORTED, with "
-                     "a sentence that says what failed." },
+                     ".holdfast/format.json, for 30 days. A store that cannot be used is "
+                     "UNSUPPORTED, with a sentence that says what failed; this too is kept, "
+                     "for a "
+                     "day, and refuses every command but those of this group.",
+                     "A store on the network is probed by the first command that needs to "
+                     "know, so "
+                     "this is for looking, and to try a store again." },
         .json = "one JSON object with all findings",
         .examples = { { "holdfast store probe", "try the default store" },
                       { "holdfast store probe --store dir:objects", "try a folder" } },

@@ -11,10 +11,6 @@ enum hf_status run_store_put(struct cli *cli);
 enum hf_status run_store_rm(struct cli *cli);
 enum hf_status run_store_cp(struct cli *cli);
 
-/* Lets the open store know what an earlier probe found out about it: on a network store some
- * conditions are refused until then. Without findings the careful values stand. */
-void learn_traits(struct cli *cli);
-
 /* The ETag of --if-match into *ret_etag. INVALID when it cannot be one. */
 enum hf_status parse_if_match(struct cli *cli, struct etag *ret_etag);
 

@@ -217,7 +217,7 @@ static enum hf_status fill_calls(struct copy *copy, struct page *page)
 static enum hf_status copy_entry(struct copy *copy, const struct list_entry *entry,
                                  const struct get_call *target)
 {
-    if (view_equal(target->key, VIEW(LAYOUT_PROBE_KEY)))
+    if (view_equal(target->key, VIEW(LAYOUT_BUCKET_KEY)))
         return HF_OK;
     copy->gauge.size = entry->info.size;
     enum hf_status status = copy_object(copy, entry->key, target->key, found(target));
@@ -319,12 +319,12 @@ static enum hf_status open_both(struct copy *copy)
     if (same && cli_given(cli, "recursive") && view_starts_with(copy->target, copy->source))
         return error_set(&cli->error, HF_INVALID,
                          "TARGET starts with SOURCE, so the copies would be copied again");
-    enum hf_status status = cli_open(cli, from, &copy->from);
+    enum hf_status status = cli_open(cli, from, BUCKET_OBJECTS, &copy->from);
     copy->to = copy->from;
     if (status != HF_OK || same)
         return status;
     copy->to = NULL;
-    return cli_open(cli, to, &copy->to);
+    return cli_open(cli, to, BUCKET_OBJECTS, &copy->to);
 }
 
 static enum hf_status read_names(struct copy *copy)

@@ -2,7 +2,6 @@
 #include "base/parse.h"
 #include "cli/interrupt.h"
 #include "cli/store.h"
-#include "store/probe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -121,17 +120,11 @@ enum hf_status run_store_ls(struct cli *cli)
     if (cli_given(cli, "recursive"))
         list.delimiter = VIEW("");
     list.after = after ? after->text : VIEW("");
-    status = cli_open_store(cli);
+    status = cli_open_objects(cli);
     return status == HF_OK ? list_pages(cli, list, limit ? limit->number : INT64_MAX) : status;
 }
 
 /* ---- rm ------------------------------------------------------------------------------ */
-
-void learn_traits(struct cli *cli)
-{
-    struct hf_error ignored;
-    (void)probe_load(cli->store, &ignored);
-}
 
 enum hf_status parse_if_match(struct cli *cli, struct etag *ret_etag)
 {
@@ -195,9 +188,7 @@ enum hf_status run_store_rm(struct cli *cli)
         return error_no_memory(&cli->error);
     enum hf_status status = fill_keys(cli, calls);
     if (status == HF_OK)
-        status = cli_open_store(cli);
-    if (status == HF_OK && cli_given(cli, "if-match") && !cli->store->traits.delete_conditional)
-        learn_traits(cli);
+        status = cli_open_objects(cli);
     size_t done = 0;
     while (status == HF_OK && done < cli->argument_count) {
         size_t left = cli->argument_count - done;
@@ -240,16 +231,15 @@ static void write_report(struct cli *cli, const struct probe_report *report)
 
 enum hf_status run_store_probe(struct cli *cli)
 {
-    enum hf_status status = cli_open_store(cli);
+    enum hf_status status = cli_open_objects(cli);
     if (status != HF_OK)
         return status;
     struct probe_report report = { .count = 0 };
-    status = store_probe(cli->store, &report, &cli->error);
+    status =
+        bucket_probe(cli->store, /* keep */ !cli_given(cli, "no-save"), &report, &cli->error);
     if (cli->json)
         output_json(&cli->out, report_as_json(&report, status));
     else if (!cli->quiet)
         write_report(cli, &report);
-    if (status == HF_OK && !cli_given(cli, "no-save"))
-        status = probe_save(cli->store, &report, &cli->error);
     return status;
 }

@@ -112,7 +112,7 @@ enum hf_status run_store_get(struct cli *cli)
     if (status == HF_OK && !is_standard(path))
         status = target_is_stream(cli, path, &stream);
     if (status == HF_OK)
-        status = cli_open_store(cli);
+        status = cli_open_objects(cli);
     if (status != HF_OK)
         return status;
     if (is_standard(path))
@@ -187,10 +187,7 @@ enum hf_status run_store_put(struct cli *cli)
     if (status == HF_OK)
         status = parse_condition(cli, &put.condition);
     if (status == HF_OK)
-        status = cli_open_store(cli);
-    if (status == HF_OK && put.condition.kind != CONDITION_ALWAYS &&
-        !cli->store->traits.put_file_conditional)
-        learn_traits(cli);
+        status = cli_open_objects(cli);
     int fd = STDIN_FILENO;
     bool regular = false;
     if (status == HF_OK && !is_standard(path))

@@ -1,6 +1,7 @@
 /* open.c: a client in the real world, where a store is opened by URL. The simulator does without
  * this file and makes its clients by client_new. */
 #include "lock/client.h"
+#include "store/bucket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,9 @@ enum hf_status hf_client_open(const char *url, const struct hf_client_options *o
         used.holder = holder;
     enum hf_status status = store_open(env_real(), view_of(url), &store, &why);
     if (status == HF_OK) {
-        status = client_new(store, &used, ret_client, &why);
+        status = bucket_check(store, BUCKET_LOCKS, &why);
+        if (status == HF_OK)
+            status = client_new(store, &used, ret_client, &why);
         if (status == HF_OK)
             (*ret_client)->owns_store = true;
         else

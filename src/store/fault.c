@@ -296,6 +296,11 @@ static void fault_learn(struct store *store, const struct store_traits *traits)
         inner->ops->learn(inner, traits);
 }
 
+static bool fault_identify(struct store *store, struct buffer *text)
+{
+    return store_identify(fault_of(store)->inner, text);
+}
+
 static bool fault_listens(const struct store *store)
 {
     return store_listens(((const struct fault_store *)(const void *)store)->inner);
@@ -338,6 +343,7 @@ static const struct store_ops fault_ops = {
     .lend_file = fault_lend_file,
     .inspect = fault_inspect,
     .learn = fault_learn,
+    .identify = fault_identify,
     .listens = fault_listens,
     .listen = fault_listen,
     .ring = fault_ring,
@@ -351,7 +357,10 @@ enum hf_status store_fault(struct store *inner, const struct fault_plan *plan,
     if (!fault)
         return error_no_memory(error);
     *fault = (struct fault_store){
-        .base = { .ops = &fault_ops, .env = inner->env, .traits = inner->traits },
+        .base = { .ops = &fault_ops,
+                  .env = inner->env,
+                  .traits = inner->traits,
+                  .barred = inner->barred },
         .inner = inner,
         .plan = *plan,
         .shared = { .prng = prng_seeded(plan->seed) },

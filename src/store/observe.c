@@ -252,6 +252,11 @@ static void observed_learn(struct store *store, const struct store_traits *trait
         inner->ops->learn(inner, traits);
 }
 
+static bool observed_identify(struct store *store, struct buffer *text)
+{
+    return store_identify(observed_of(store)->inner, text);
+}
+
 static bool observed_listens(const struct store *store)
 {
     return store_listens(((const struct observed_store *)(const void *)store)->inner);
@@ -284,6 +289,7 @@ static const struct store_ops observed_ops = {
     .lend_file = observed_lend_file,
     .inspect = observed_inspect,
     .learn = observed_learn,
+    .identify = observed_identify,
     .change = observed_change,
     .listens = observed_listens,
     .listen = observed_listen,
@@ -298,7 +304,10 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
     if (!observed)
         return error_no_memory(error);
     *observed = (struct observed_store){
-        .base = { .ops = &observed_ops, .env = inner->env, .traits = inner->traits },
+        .base = { .ops = &observed_ops,
+                  .env = inner->env,
+                  .traits = inner->traits,
+                  .barred = inner->barred },
         .inner = inner,
         .observer = observer,
     };

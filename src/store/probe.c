@@ -17,6 +17,7 @@ struct probe {
     struct store *store;
     struct probe_report *report;
     struct hf_error *error;
+    struct mono_time deadline;     /* of the whole; zero: none */
     char scratch[SCRATCH_KEY_MAX]; /* ".holdfast/probe/<random>/" */
 };
 
@@ -66,7 +67,8 @@ static enum hf_status try_put(struct probe *probe, const char *name, const char 
     struct scratch_key space;
     struct put_call put = { .key = key_of(probe, name, &space),
                             .body = view_of(body),
-                            .condition = condition };
+                            .condition = condition,
+                            .deadline = probe->deadline };
     probe->report->requests++;
     probe->store->ops->put(probe->store, &put, 1);
     if (put.error.status == HF_OK && ret_etag)
@@ -79,7 +81,9 @@ static enum hf_status try_get(struct probe *probe, const char *name, struct buff
                               struct etag *ret_etag, struct store_stamp *ret_stamp)
 {
     struct scratch_key space;
-    struct get_call get = { .key = key_of(probe, name, &space), .body = body };
+    struct get_call get = { .key = key_of(probe, name, &space),
+                            .body = body,
+                            .deadline = probe->deadline };
     probe->report->requests++;
     buffer_clear(body);
     probe->store->ops->get(probe->store, &get, 1);
@@ -95,7 +99,9 @@ static enum hf_status try_delete(struct probe *probe, const char *name,
                                  struct condition condition)
 {
     struct scratch_key space;
-    struct delete_call removal = { .key = key_of(probe, name, &space), .condition = condition };
+    struct delete_call removal = { .key = key_of(probe, name, &space),
+                                   .condition = condition,
+                                   .deadline = probe->deadline };
     probe->report->requests++;
     probe->store->ops->remove(probe->store, &removal, 1);
     *probe->error = removal.error;
@@ -140,14 +146,55 @@ static struct condition wrong_match(void)
     return condition;
 }
 
+/* Whether an object has these bytes: UNSUPPORTED when it has others. */
+static enum hf_status must_read(struct probe *probe, const char *name, const char *bytes,
+                                const char *sentence)
+{
+    struct buffer body = BUFFER_INIT(KIB);
+    struct etag etag;
+    struct store_stamp stamp;
+    const char *what = "read after write";
+    enum hf_status status = try_get(probe, name, &body, &etag, &stamp);
+    if (status == HF_NOT_FOUND ||
+        (status == HF_OK && !view_equal(buffer_view(&body), view_of(bytes))))
+        status = refuse(probe, what, sentence);
+    else
+        status = must_succeed(probe, what, status);
+    buffer_release(&body);
+    return status;
+}
+
+/* The get also lets the back end see what replies to gets are like: whether there are versions. */
 static enum hf_status find_absent(struct probe *probe)
 {
     enum hf_status status = must_succeed(probe, "a first put if absent",
                                          try_put(probe, "a", "1", if_absent(), NULL));
+    if (status == HF_OK)
+        status = must_read(probe, "a", "1", "a get does not show what was just put");
     if (status != HF_OK)
         return status;
     return must_conflict(probe, "put if absent", try_put(probe, "a", "2", if_absent(), NULL),
                          "it overwrites an object that must be absent");
+}
+
+/* A store may refuse the right ETag now and then, when something else is under way or a proxy has
+ * sent the put twice; one that never takes it cannot be used. */
+#define MATCH_TRIES 3
+static enum hf_status replace_by_match(struct probe *probe, struct etag *ret_before,
+                                       struct etag *ret_etag)
+{
+    const char *what = "put if match, right ETag";
+    for (int i = 0; i < MATCH_TRIES; i++) {
+        struct condition always = { .kind = CONDITION_ALWAYS };
+        enum hf_status status =
+            must_succeed(probe, "put", try_put(probe, "b", "1", always, ret_before));
+        if (status != HF_OK)
+            return status;
+        status = try_put(probe, "b", "2", if_match(ret_before), ret_etag);
+        if (status != HF_CONFLICT && status != HF_NOT_FOUND)
+            return must_succeed(probe, what, status);
+    }
+    return refuse(probe, what, "it refuses the very ETag that it gave");
 }
 
 static enum hf_status find_match(struct probe *probe)
@@ -164,16 +211,9 @@ static enum hf_status find_match(struct probe *probe)
                            "it makes an object when asked to replace a version of it");
     if (status != HF_OK)
         return status;
-    status =
-        must_succeed(probe, "put", try_put(probe, "b", "1", (struct condition){ 0 }, &etag));
+    status = replace_by_match(probe, &etag, &next);
     if (status != HF_OK)
         return status;
-    status = try_put(probe, "b", "2", if_match(&etag), &next);
-    if (status == HF_CONFLICT || status == HF_NOT_FOUND)
-        return refuse(probe, "put if match, right ETag",
-                      "it refuses the very ETag that it gave");
-    if (status != HF_OK)
-        return must_succeed(probe, "put if match, right ETag", status);
     if (etag_equal(&etag, &next))
         return refuse(probe, "put if match, right ETag", "other bytes have the same ETag");
     probe_note(probe->report, "put if match, right ETag", PROBE_GOOD, "accepted");
@@ -184,16 +224,9 @@ static enum hf_status find_match(struct probe *probe)
 
 static enum hf_status find_read_back(struct probe *probe)
 {
-    struct buffer body = BUFFER_INIT(KIB);
-    struct etag etag;
-    struct store_stamp stamp;
-    enum hf_status status =
-        must_succeed(probe, "read after write", try_get(probe, "b", &body, &etag, &stamp));
-    if (status == HF_OK && !view_equal(buffer_view(&body), VIEW("2")))
-        status = refuse(probe, "read after write", "a get does not show the last put");
-    else if (status == HF_OK)
+    enum hf_status status = must_read(probe, "b", "2", "a get does not show the last put");
+    if (status == HF_OK)
         probe_note(probe->report, "read after write", PROBE_GOOD, "a get shows the last put");
-    buffer_release(&body);
     return status;
 }
 
@@ -219,28 +252,39 @@ static enum hf_status find_fresh_etags(struct probe *probe)
     return HF_OK;
 }
 
+/* No answer says nothing about what the store can do. */
+static bool has_answer(enum hf_status status)
+{
+    return status != HF_UNSURE && status != HF_UNAVAILABLE && status != HF_TIMEOUT;
+}
+
 static enum hf_status find_conditional_delete(struct probe *probe)
 {
+    const char *what = "conditional delete";
     struct buffer body = BUFFER_INIT(KIB);
     struct etag etag;
     struct store_stamp stamp;
-    enum hf_status asked = try_delete(probe, "b", wrong_match());
-    enum hf_status status = try_get(probe, "b", &body, &etag, &stamp);
-    bool survived = status == HF_OK;
-    if (status == HF_NOT_FOUND)
-        status = HF_OK;
-    bool works = survived && asked == HF_CONFLICT;
-    if (works)
-        works = try_delete(probe, "b", if_match(&etag)) == HF_OK &&
-                try_get(probe, "b", &body, &etag, &stamp) == HF_NOT_FOUND;
+    bool survived = false, works = false;
+    enum hf_status asked = try_delete(probe, "b", wrong_match()), status = asked;
+    if (has_answer(asked))
+        status = try_get(probe, "b", &body, &etag, &stamp);
+    if (status == HF_OK && asked == HF_CONFLICT) { /* now the right one */
+        status = try_delete(probe, "b", if_match(&etag));
+        if (has_answer(status))
+            status = try_get(probe, "b", &body, &etag, &stamp);
+        works = status == HF_NOT_FOUND;
+        survived = true;
+    } else if (status == HF_OK) {
+        survived = true;
+    }
     buffer_release(&body);
-    if (status != HF_OK)
-        return must_succeed(probe, "conditional delete", status);
+    if (status != HF_OK && status != HF_NOT_FOUND)
+        return must_succeed(probe, what, status);
     probe->report->traits.delete_conditional = works;
     if (works)
-        probe_note(probe->report, "conditional delete", PROBE_GOOD, "honoured");
+        probe_note(probe->report, what, PROBE_GOOD, "honoured");
     else
-        probe_note(probe->report, "conditional delete", PROBE_LACKING,
+        probe_note(probe->report, what, PROBE_LACKING,
                    survived ? "not supported" : "ignored: it deletes all the same");
     return error_clear(probe->error);
 }
@@ -258,7 +302,8 @@ static enum hf_status find_listing(struct probe *probe)
             return status;
     }
     struct scratch_key space;
-    struct list_call list = { .prefix = key_of(probe, "l-", &space) };
+    struct list_call list = { .prefix = key_of(probe, "l-", &space),
+                              .deadline = probe->deadline };
     probe->report->requests++;
     enum hf_status status = store_list(probe->store, &list);
     *probe->error = list.error;
@@ -294,7 +339,8 @@ static void run_racer(void *argument)
     struct scratch_key space;
     struct put_call put = { .key = key_of(racer->probe, "race", &space),
                             .body = view_of(racer->body),
-                            .condition = racer->condition };
+                            .condition = racer->condition,
+                            .deadline = racer->probe->deadline };
     struct store *store = racer->probe->store;
     store->ops->put(store, &put, 1);
     racer->status = put.error.status;
@@ -426,25 +472,34 @@ static enum hf_status find_time(struct probe *probe)
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
+#define CLEANUP_TIME SPAN_S(5) /* beyond the deadline */
+
 static void remove_scratch(struct probe *probe)
 {
     static const char *const names[] = { "a",   "b",   "missing", "same",  "race",
                                          "l-B", "l-a", "l-a-b",   "l-a/b", "l-a0" };
-    struct hf_error first = *probe->error;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        try_delete(probe, names[i], (struct condition){ 0 });
-    *probe->error = first;
+    enum { NAMES = sizeof names / sizeof names[0] };
+    struct scratch_key spaces[NAMES];
+    struct delete_call calls[NAMES];
+    for (size_t i = 0; i < NAMES; i++)
+        calls[i] = (struct delete_call){ .key = key_of(probe, names[i], &spaces[i]),
+                                         .deadline = mono_add(env_now(probe->store->env),
+                                                              CLEANUP_TIME) };
+    probe->report->requests++;
+    probe->store->ops->remove(probe->store, calls, NAMES);
 }
 
-enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
-                           struct hf_error *error)
+enum hf_status store_probe(struct store *store, struct mono_time deadline,
+                           struct probe_report *ret_report, struct hf_error *error)
 {
     static enum hf_status (*const finders[])(struct probe *) = {
         find_absent,    find_match,       find_one_winner,
         find_read_back, find_fresh_etags, find_conditional_delete,
         find_listing,   find_time,
     };
-    struct probe probe = { .store = store, .report = ret_report, .error = error };
+    struct probe probe = {
+        .store = store, .report = ret_report, .error = error, .deadline = deadline
+    };
     *ret_report = (struct probe_report){ .traits = store->traits };
     char random[17];
     env_random_hex(store->env, 16, random);

@@ -2,8 +2,8 @@
  *
  * Some stores accept conditions and ignore them; a lock on such a store protects nothing, and
  * it must be refused before the first one is taken. The probe tries, on scratch objects, what
- * the protocol needs (refused when missing) and what it can use (noted in the store's traits),
- * and keeps its findings in the bucket so that others need not try again. */
+ * the protocol needs (refused when missing) and what it can use (noted in the store's traits).
+ * bucket.h says who needs its verdict, and keeps it in the bucket for others. */
 #ifndef STORE_PROBE_H
 #define STORE_PROBE_H
 
@@ -39,18 +39,11 @@ __attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *repor
                                                       enum probe_verdict verdict,
                                                       const char *format, ...);
 
-/* Tries the store and sets its traits. UNSUPPORTED, with a sentence that says what failed, when
- * it breaks a promise; another status when it could not be tried. The report holds what was
- * found so far either way. Scratch objects are removed again. */
-enum hf_status store_probe(struct store *store, struct probe_report *ret_report,
-                           struct hf_error *error);
-
-/* Keeps the findings of a good probe in the bucket. */
-enum hf_status probe_save(struct store *store, const struct probe_report *report,
-                          struct hf_error *error);
-
-/* Sets the store's traits from what an earlier probe kept. NOT_FOUND when there is none,
- * CORRUPT when it cannot be read: then probe again. */
-enum hf_status probe_load(struct store *store, struct hf_error *error);
+/* Tries the store and sets its traits, until `deadline` (zero: each request has the store's own
+ * time-out). UNSUPPORTED, with a sentence that says what failed, when it breaks a promise; another
+ * status when it could not be tried. The report holds what was found so far either way. Scratch
+ * objects are removed again. What comes of it is kept by bucket.h. */
+enum hf_status store_probe(struct store *store, struct mono_time deadline,
+                           struct probe_report *ret_report, struct hf_error *error);
 
 #endif

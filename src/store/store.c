@@ -45,8 +45,17 @@ static bool get_is_good(struct get_call *call)
     return key_is_good(call->key, &call->error);
 }
 
-static bool put_is_good(struct put_call *call)
+static bool writes_are_barred(const struct store *store, struct hf_error *error)
 {
+    if (store->barred.status != HF_OK)
+        *error = store->barred;
+    return store->barred.status != HF_OK;
+}
+
+static bool put_is_good(const struct store *store, struct put_call *call)
+{
+    if (writes_are_barred(store, &call->error))
+        return false;
     if (call->body.size > BODY_BYTES_MAX) {
         error_set(&call->error, HF_INVALID, "%zu bytes are too many for one put; stream them",
                   call->body.size);
@@ -56,8 +65,10 @@ static bool put_is_good(struct put_call *call)
            condition_is_good(&call->condition, &call->error);
 }
 
-static bool delete_is_good(struct store *store, struct delete_call *call)
+static bool delete_is_good(const struct store *store, struct delete_call *call)
 {
+    if (writes_are_barred(store, &call->error))
+        return false;
     if (call->condition.kind == CONDITION_ABSENT) {
         error_set(&call->error, HF_INVALID, "a delete cannot ask for absence");
         return false;
@@ -99,7 +110,7 @@ enum hf_status store_put_many(struct store *store, struct put_call *calls, size_
     check(count <= BATCH_MAX);
     enum hf_status first = HF_OK;
     for (size_t i = 0; i < count; i++)
-        if (!put_is_good(&calls[i])) {
+        if (!put_is_good(store, &calls[i])) {
             struct hf_error error = calls[i].error;
             put_fail_all(calls, count, &error);
             return error.status;
@@ -184,7 +195,7 @@ enum hf_status store_get_file(struct store *store, struct get_call *call, int fd
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress)
 {
-    if (!put_is_good(call))
+    if (!put_is_good(store, call))
         return call->error.status;
     store->ops->put_file(store, call, fd, progress);
     check(call->error.status != HF_OK || call->etag.size > 0);
@@ -207,7 +218,7 @@ enum hf_status store_change(struct store *store, struct change_call *call)
     call->wrote = false;
     call->etag = (struct etag){ 0 };
     call->stamp = (struct store_stamp){ 0 };
-    if (!key_is_good(call->key, &call->error))
+    if (writes_are_barred(store, &call->error) || !key_is_good(call->key, &call->error))
         return call->error.status;
     if (!store->ops->change)
         return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
@@ -241,6 +252,14 @@ void store_ring(struct store *store)
 {
     if (store->ops->ring)
         store->ops->ring(store);
+}
+
+bool store_identify(struct store *store, struct buffer *text)
+{
+    if (store->ops->identify)
+        return store->ops->identify(store, text);
+    buffer_append(text, view_of(store->ops->name));
+    return false;
 }
 
 void store_close(struct store *store)

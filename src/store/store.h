@@ -230,6 +230,8 @@ struct store_ops {
     void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
     /* May be NULL: notes what only the back end itself can see of its surroundings. */
     void (*inspect)(struct store *store, struct probe_report *report);
+    /* NULL in stores of our own code: as store_identify. */
+    bool (*identify)(struct store *store, struct buffer *text);
     /* May be NULL: takes what an earlier probe found, so as not to find it out again. */
     void (*learn)(struct store *store, const struct store_traits *traits);
     /* May be NULL: changes one object in one step. */
@@ -245,6 +247,7 @@ struct store {
     const struct store_ops *ops;
     struct env *env;
     struct store_traits traits;
+    struct hf_error barred; /* not OK: every write ends with this, and nothing is sent */
 };
 
 /* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
@@ -254,6 +257,11 @@ enum hf_status store_open(struct env *env, struct view url, struct store **ret_s
 
 /* Waits for nothing and writes nothing; no call may be under way. NULL is fine. */
 void store_close(struct store *store);
+
+/* Appends what tells this store from every other, as far as is known by now: its kind, then, behind
+ * a blank, where it is. True: other people's code keeps it, so that its promises must be tried
+ * (bucket.h). */
+bool store_identify(struct store *store, struct buffer *text);
 
 /* Each returns the status that is also in call->error. */
 enum hf_status store_get(struct store *store, struct get_call *call);

@@ -126,6 +126,13 @@ static void check_end(struct reading *reading, const struct http_reply *reply)
                   wanted);
 }
 
+static void note_version(struct s3_store *s3, bool versioned)
+{
+    env_mutex_lock(&s3->shared.mutex);
+    s3->shared.versioned = versioned;
+    env_mutex_unlock(&s3->shared.mutex);
+}
+
 static enum hf_status ask(struct s3_store *s3, struct reading *reading,
                           struct s3_request *request)
 {
@@ -135,6 +142,8 @@ static enum hf_status ask(struct s3_store *s3, struct reading *reading,
     ask_range(reading, request);
     enum hf_status status = s3_send(s3, request, read_again, reading, &reply, &error);
     call->stamp = s3_stamp(&reply);
+    if (reply.status == 200 || reply.status == 206)
+        note_version(s3, reply.has_version);
     if (status == HF_OK)
         begin_body(reading, &reply); /* there may have been nothing to take */
     else if (!reading->refused)

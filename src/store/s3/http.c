@@ -329,6 +329,8 @@ static void keep_header(struct http_reply *reply, struct view name, struct view 
         reply->has_date = read_date(value, &reply->date);
     else if (named(name, "age"))
         reply->has_age = true;
+    else if (named(name, "x-amz-version-id"))
+        reply->has_version = true;
     else if (named(name, "last-modified"))
         read_date(value, &reply->modified);
     else if (named(name, "content-length"))
@@ -349,7 +351,7 @@ static void forget_headers(struct http_reply *reply)
 {
     reply->etag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
-    reply->chunked = reply->whole_headers = false;
+    reply->chunked = reply->whole_headers = reply->has_version = false;
     reply->length = reply->range_start = reply->range_total = 0;
     reply->modified = (struct wall_time){ 0 };
     reply->region[0] = reply->location[0] = reply->mark[0] = '\0';

@@ -84,6 +84,7 @@ struct http_reply {
     struct etag etag; /* without its quotes */
     bool has_date;
     bool has_age;
+    bool has_version; /* x-amz-version-id: the bucket keeps versions, or once did */
     struct wall_time date;
     struct wall_time modified;
     bool whole_headers; /* up to the empty line behind them */

@@ -48,6 +48,7 @@ struct s3_store {
         struct env_cond form_found;
         enum s3_etag_form form;
         bool form_sought;
+        bool versioned; /* the last object that was read had a version */
         struct s3_signer *signer; /* in secret memory */
         /* the time to sign with (skew.c) */
         bool time_known;
@@ -176,6 +177,7 @@ void s3_get_file(struct store *store, struct get_call *call, int fd,
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress);
 void s3_inspect(struct store *store, struct probe_report *report);
+bool s3_identify(struct store *store, struct buffer *text);
 void s3_learn(struct store *store, const struct store_traits *traits);
 
 #endif

@@ -30,6 +30,18 @@ void s3_learn(struct store *store, const struct store_traits *traits)
     env_mutex_unlock(&s3->shared.mutex);
 }
 
+/* Where it is and, as far as the last get has shown, whether it keeps versions: on some stores that
+ * decides whether conditions are obeyed. */
+bool s3_identify(struct store *store, struct buffer *text)
+{
+    struct s3_store *s3 = s3_of(store);
+    env_mutex_lock(&s3->shared.mutex);
+    bool versioned = s3->shared.versioned;
+    env_mutex_unlock(&s3->shared.mutex);
+    buffer_print(text, "s3 %s%s%s", s3->origin, s3->root, versioned ? " versioned" : "");
+    return true;
+}
+
 /* Writes the scratch object, with this value of If-Match if there is one. */
 static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct view if_match,
                                   struct mono_time deadline, struct etag *ret_etag,

@@ -156,6 +156,7 @@ static const struct store_ops s3_ops = {
     .get_file = s3_get_file,
     .put_file = s3_put_file,
     .inspect = s3_inspect,
+    .identify = s3_identify,
     .learn = s3_learn,
     .close = s3_close,
 };
