@@ -55,6 +55,12 @@ def check_versioning(ceph):
     output = result.stdout + result.stderr
     tell(result.returncode == 87 and "put if absent" in output and "version" in output,
          "the probe refuses a bucket that keeps versions and so ignores conditions", output)
+    result = subprocess.run([HOLDFAST, "--trace", "run", "job", "--store", bucket.url(parameters=""),
+                             "--", "false"], env=ceph.environment, capture_output=True, text=True,
+                            timeout=60)
+    asked = [line for line in result.stderr.splitlines() if "->" in line]
+    tell(result.returncode == 87 and len(asked) == 1 and "get .holdfast/format.json" in asked[0],
+         "so does every command, by one get", result.stderr)
 
 
 def check_copy(bucket, scratch):
