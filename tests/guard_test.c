@@ -572,9 +572,11 @@ static const char *const releaser_words[] = {
 #define RELEASED "released 7:a-1:t at sqlite:x, none\n"
 
 /* Starts the script under a guard that could release a lease. */
-static void begin_with_lease(struct trial *trial, const char *script)
+static void begin_with_lease_and(struct trial *trial, const char *script,
+                                 const char *const *success_words)
 {
     setup_script(trial, script);
+    trial->command.success_words = success_words;
     trial->command.releaser = "/bin/sh";
     trial->command.releaser_words = releaser_words;
     start_with(trial, STDERR_FILENO, LIFE_NUMBER);
@@ -582,6 +584,11 @@ static void begin_with_lease(struct trial *trial, const char *script)
                                           { "HOLDFAST_STORE", "sqlite:x" } };
     struct guard_times times = times_in(trial, FAR_OFF, SPAN_MS(200));
     guard_go(&trial->guard, &times, variables, 2);
+}
+
+static void begin_with_lease(struct trial *trial, const char *script)
+{
+    begin_with_lease_and(trial, script, /* success_words */ NULL);
 }
 
 static void gone_without_a_word(struct trial *trial)
@@ -624,6 +631,26 @@ static void it_releases_for_one_that_did_not_get_to_it(void **state)
     finish(&trial);
 }
 
+static void it_tells_success_from_failure(void **state)
+{
+    (void)state;
+    static const char *const success_words[] = { "releaser", "-c",
+                                                 "echo \"completed $(cat)\" >&9", NULL };
+    static const char *const rows[][2] = { { "exit 0", "completed 7:a-1:t\n" },
+                                           { "exit 1", RELEASED },
+                                           { "kill -9 $$", RELEASED } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct trial trial;
+        begin_with_lease_and(&trial, rows[i][0], success_words);
+        expect_report(&trial, GUARD_STARTED);
+        expect_report(&trial, GUARD_EXITED);
+        expect_report(&trial, GUARD_NOTHING_LEFT);
+        gone_without_a_word(&trial);
+        assert_string_equal(hear(&trial, NULL), rows[i][1]);
+        finish(&trial);
+    }
+}
+
 static void it_leaves_the_lease_to_one_that_lives(void **state)
 {
     (void)state;
@@ -644,6 +671,8 @@ int main(void)
            it_releases_when_all_are_dead),
         IT("when holdfast is killed before it has released, its guard does",
            it_releases_for_one_that_did_not_get_to_it),
+        IT("and then it tells a command that was a success from one that was none",
+           it_tells_success_from_failure),
         IT("a holdfast that lives releases the lease itself",
            it_leaves_the_lease_to_one_that_lives),
         IT("the plan leaves time to renew, to obey and to die", it_leaves_time),

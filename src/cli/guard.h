@@ -64,6 +64,7 @@ struct guard_command {
      * its stdin, and $HOLDFAST_STORE in its environment. */
     const char *releaser;
     const char *const *releaser_words;
+    const char *const *success_words; /* instead, when the command exited with 0; may be NULL */
 };
 
 /* Forks the guard, and makes both a child subreaper. Call it with one thread and with all

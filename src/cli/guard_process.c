@@ -48,6 +48,7 @@ struct watch {
     pid_t child;         /* 0: not started, or buried */
     bool deaths_ignored; /* SIGCHLD, when holdfast was started */
     bool cut_short;      /* the command was still running when we set out to end it */
+    bool succeeded;      /* the command exited with 0 */
     bool overdue;        /* the deadline was why */
     struct guard_times times;
     struct span pause;
@@ -201,6 +202,7 @@ static void bury(struct watch *watch)
         if (pid != watch->child)
             continue;
         watch->child = 0;
+        watch->succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         report(watch, GUARD_EXITED, status);
     }
     if (watch->phase == PHASE_WAITING || watch->phase >= PHASE_EMPTY)
@@ -350,7 +352,9 @@ static void become_releaser(const struct watch *watch)
         command->before_exec();
     sigprocmask(SIG_SETMASK, command->mask, NULL);
     alarm(RELEASE_SECONDS_MAX);
-    execv(command->releaser, (char *const *)(uintptr_t)command->releaser_words);
+    bool success = watch->succeeded && command->success_words;
+    const char *const *words = success ? command->success_words : command->releaser_words;
+    execv(command->releaser, (char *const *)(uintptr_t)words);
 }
 
 /* When holdfast is gone: the lock is released once nothing is left of the command, and only

@@ -84,8 +84,10 @@ static enum hf_status watch_signals(struct run *run)
 
 /* ---- From start to end --------------------------------------------------------------- */
 
-/* What the guard becomes when we are killed: the lease, on stdin, is released. */
+/* What the guard becomes when we are killed: the lease, on stdin, is ended as we would have. */
 static const char *const release_words[] = { "holdfast", "release", "--quiet", "-", NULL };
+static const char *const complete_words[] = { "holdfast",   "release", "--quiet",
+                                              "--complete", "-",       NULL };
 
 /* The words behind the scope, as exec wants them. */
 static enum hf_status start_guard(struct run *run)
@@ -102,6 +104,8 @@ static enum hf_status start_guard(struct run *run)
                                      .before_exec = interrupt_unwatch,
                                      .releaser = "/proc/self/exe",
                                      .releaser_words = release_words };
+    if (cli_given(cli, "once-per"))
+        command.success_words = complete_words;
     return guard_start(&run->guard, cli->env, &command, &cli->error);
 }
 
