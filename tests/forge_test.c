@@ -1,8 +1,7 @@
 /* forge_test.c: the real forge, on files: what it makes, whom it blames, and what it leaves. */
 #include "base/hash.h"
 #include "base/layout.h"
-#include "compact/forge.h"
-#include "lock_kit.h"
+#include "forge_kit.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,131 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SOURCES 3
-#define US      "\x1f"
-#define RS      "\x1e"
-
-/* A store with some chunks, and a forge. */
-struct smithy {
-    struct world world;
-    struct peer peer;
-    char *scratch;
-    struct forge *forge;
-    struct compact_settings settings;
-    char keys[SOURCES][64];
-    struct forge_source sources[SOURCES];
-    size_t memory_bytes;
-    uint64_t stop_after; /* calls of go_on; 0: never */
-    uint64_t asked, last_done, last_total;
-    struct forge_product product;
-    struct hf_error error;
-};
-
-#define OUTPUT "data/default/L1/2026/11/output.usv"
-
-static const char *const bodies[SOURCES] = {
-    "a" US "1\nd" US "4\n",
-    "b" US "2\ne" US "5\n",
-    "c" US "3\nf" US "6\n",
-};
-
-static void put_source(struct smithy *smithy, size_t index, struct view body, uint64_t rows)
-{
-    char *key = smithy->keys[index];
-    snprintf(key, sizeof smithy->keys[index], "data/default/L0/2026/11/%zu.usv", index);
-    world_write(&smithy->world, key, body);
-    smithy->sources[index] = (struct forge_source){ .key = view_of(key),
-                                                    .size = body.size,
-                                                    .rows_known = true,
-                                                    .rows = rows,
-                                                    .crc32c = crc32c(0, body) };
-}
-
-static const char *const allowed_programs[] = { "/bin/sh", "/usr/bin/sort", "/dev/null",
-                                                "/nowhere/no-such-program" };
-static const struct allow_exec allowed = { .programs = allowed_programs, .count = 4 };
-
-static void smithy_open(struct smithy *smithy)
-{
-    struct hf_error error;
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
-    *smithy = (struct smithy){ .memory_bytes = 16 * MIB };
-    world_open(&smithy->world);
-    peer_open(&smithy->peer, &smithy->world, &options);
-    smithy->scratch = test_dir_make();
-    smithy->forge =
-        forge_files_new(env_real(), &smithy->peer.way.base, smithy->scratch, 1, &error);
-    ASSERT(smithy->forge);
-    forge_files_allow(smithy->forge, &allowed);
-    smithy->settings = compact_settings_default();
-    smithy->settings.format = MERGE_USV;
-    smithy->settings.key = VIEW("1");
-    for (size_t i = 0; i < SOURCES; i++)
-        put_source(smithy, i, view_of(bodies[i]), 2);
-}
-
-/* Files that are in a folder and those in it, the forge's own folder and lock not counted. */
-static size_t files_in(const char *folder)
-{
-    size_t count = 0;
-    DIR *dir = opendir(folder);
-    ASSERT(dir);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char path[4600];
-        struct stat info;
-        if (entry->d_name[0] == '.' || view_equal(view_of(entry->d_name), VIEW("lock")))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        ASSERT(lstat(path, &info) == 0);
-        count += S_ISDIR(info.st_mode) ? files_in(path) : 1;
-    }
-    closedir(dir);
-    return count;
-}
-
-static void smithy_close(struct smithy *smithy)
-{
-    ASSERT(files_in(smithy->scratch) == 0);
-    forge_files_free(smithy->forge);
-    peer_close(&smithy->peer);
-    world_close(&smithy->world);
-    test_dir_remove(smithy->scratch);
-}
-
-static bool go_on(void *argument, uint64_t done, uint64_t total)
-{
-    struct smithy *smithy = argument;
-    ASSERT(done <= total);
-    smithy->last_done = done;
-    smithy->last_total = total;
-    return ++smithy->asked != smithy->stop_after;
-}
-
-static enum hf_status forge(struct smithy *smithy)
-{
-    struct forge_order order = { .settings = &smithy->settings,
-                                 .sources = smithy->sources,
-                                 .source_count = SOURCES,
-                                 .output = VIEW(OUTPUT),
-                                 .memory_bytes = smithy->memory_bytes,
-                                 .go_on = go_on,
-                                 .argument = smithy };
-    smithy->asked = 0;
-    return smithy->forge->make(smithy->forge, &order, &smithy->product, &smithy->error);
-}
-
-static void expect_output(struct smithy *smithy, const char *expected)
-{
-    char *text = world_text(&smithy->world, OUTPUT);
-    assert_non_null(text);
-    assert_string_equal(text, expected);
-    assert_int_equal(smithy->product.size, strlen(text));
-    assert_int_equal(smithy->product.crc32c, crc32c(0, view_of(text)));
-    free(text);
-}
-
-#define MERGED "a" US "1\nb" US "2\nc" US "3\nd" US "4\ne" US "5\nf" US "6\n"
 
 /* ---- What goes well ------------------------------------------------------------------ */
 
@@ -357,7 +231,7 @@ static void workshop_open(struct workshop *workshop)
     ASSERT(smithy->forge);
     smithy->world.truth = store;
     for (size_t i = 0; i < SOURCES; i++)
-        put_source(smithy, i, view_of(bodies[i]), 2);
+        put_source(smithy, i, view_of(smithy_bodies[i]), 2);
 }
 
 static void workshop_close(struct workshop *workshop)
@@ -577,9 +451,9 @@ static void test_command_is_not_allowed(void **state)
     expect_refusal(&none, "sh");
     expect_refusal(&none, "/bin/sh");
     expect_refusal(&some, "sh");
-    expect_refusal(&allowed, "/usr/bin/../bin/sh");
-    expect_refusal(&allowed, "/tmp/sh");
-    expect_refusal(&allowed, "./sh");
+    expect_refusal(&smithy_programs, "/usr/bin/../bin/sh");
+    expect_refusal(&smithy_programs, "/tmp/sh");
+    expect_refusal(&smithy_programs, "./sh");
     expect_command("/usr/bin/sort -o {output} {inputs}", HF_OK, NULL);
 }
 
@@ -624,7 +498,7 @@ static void test_command_environment(void **state)
 
 static void test_command_limits(void **state)
 {
-    struct allow_exec small = allowed;
+    struct allow_exec small = smithy_programs;
     (void)state;
     small.file_bytes_max = 4096;
     struct smithy smithy;
@@ -633,157 +507,6 @@ static void test_command_limits(void **state)
     smithy.settings.command = VIEW("sh -c 'head -c 100000 /dev/zero > {output}' x {inputs}");
     assert_status(HF_UNAVAILABLE, forge(&smithy), &smithy.error);
     assert_non_null(strstr(smithy.error.why, "/bin/sh"));
-    smithy_close(&smithy);
-}
-
-/* ---- Scratch folders ----------------------------------------------------------------- */
-
-static void test_stale_folders(void **state)
-{
-    struct smithy smithy;
-    struct hf_error error;
-    char stale[4400], held[4400], fresh[4400], lock[4500];
-    (void)state;
-    smithy_open(&smithy);
-    snprintf(stale, sizeof stale, "%s/holdfast-scratch-0000000000000001", smithy.scratch);
-    snprintf(held, sizeof held, "%s/holdfast-scratch-0000000000000002", smithy.scratch);
-    snprintf(fresh, sizeof fresh, "%s/holdfast-scratch-0000000000000003", smithy.scratch);
-    assert_int_equal(mkdir(stale, 0700) | mkdir(held, 0700) | mkdir(fresh, 0700), 0);
-    snprintf(lock, sizeof lock, "%s/lock", stale);
-    close(open(lock, O_CREAT | O_RDWR, 0600));
-    snprintf(lock, sizeof lock, "%s/lock", held);
-    int fd = open(lock, O_CREAT | O_RDWR, 0600);
-    assert_int_equal(flock(fd, LOCK_EX), 0);
-    struct forge *other =
-        forge_files_new(env_real(), &smithy.peer.way.base, smithy.scratch, 1, &error);
-    assert_non_null(other);
-    assert_int_not_equal(access(stale, F_OK), 0);
-    assert_int_equal(access(held, F_OK), 0);
-    assert_int_not_equal(access(fresh, F_OK), 0);
-    assert_status(HF_OK, forge(&smithy), &smithy.error); /* its own is still there */
-    forge_files_free(other);
-    close(fd);
-    smithy_close(&smithy);
-}
-
-/* The folder of a dead worker, as far as names tell, with a file in it. */
-static void make_stale(const char *scratch, int number, char path[4400])
-{
-    char inner[4500];
-    snprintf(path, 4400, "%s/holdfast-scratch-%016d", scratch, number);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(inner, sizeof inner, "%s/lock", path);
-    close(open(inner, O_CREAT | O_RDWR, 0600));
-    snprintf(inner, sizeof inner, "%s/data", path);
-    close(open(inner, O_CREAT | O_RDWR, 0600));
-}
-
-static void open_and_close_another(struct smithy *smithy)
-{
-    struct hf_error error;
-    struct forge *other =
-        forge_files_new(env_real(), &smithy->peer.way.base, smithy->scratch, 1, &error);
-    if (!other)
-        FAIL("%s", error.why);
-    forge_files_free(other);
-}
-
-#define NOBODY 65534
-
-static void test_folders_of_others(void **state)
-{
-    struct smithy smithy;
-    char theirs[4400], open_to_all[4400], target[4400], link[4400], stale[4400];
-    bool is_root = geteuid() == 0;
-    (void)state;
-    smithy_open(&smithy);
-    make_stale(smithy.scratch, 1, theirs);
-    make_stale(smithy.scratch, 2, open_to_all);
-    make_stale(smithy.scratch, 3, stale);
-    snprintf(target, sizeof target, "%s/elsewhere", smithy.scratch);
-    snprintf(link, sizeof link, "%s/holdfast-scratch-%016d", smithy.scratch, 4);
-    assert_int_equal(rename(stale, target), 0);
-    assert_int_equal(symlink("elsewhere", link), 0);
-    assert_int_equal(chmod(open_to_all, 0755), 0);
-    if (is_root)
-        assert_int_equal(chown(theirs, NOBODY, NOBODY), 0);
-    open_and_close_another(&smithy);
-    size_t left = is_root ? 4 : 3; /* data of all but ours, and the link */
-    assert_int_equal(files_in(smithy.scratch), left);
-    assert_int_equal(access(link, F_OK) | access(open_to_all, F_OK) | access(target, F_OK), 0);
-    assert_int_equal(access(theirs, F_OK) == 0, is_root);
-    const char *const rest[] = { "/elsewhere/data", "/holdfast-scratch-0000000000000001/data",
-                                 "/holdfast-scratch-0000000000000002/data",
-                                 "/holdfast-scratch-0000000000000004" };
-    for (size_t i = 0; i < 4; i++) {
-        char path[4600];
-        snprintf(path, sizeof path, "%s%s", smithy.scratch, rest[i]);
-        (void)unlink(path);
-    }
-    smithy_close(&smithy);
-}
-
-/* Links and folders within the folder of a dead worker are removed, and what they lead to stays. */
-static void test_stale_tree(void **state)
-{
-    struct smithy smithy;
-    char stale[4400], path[4600], *outside = test_dir_make();
-    (void)state;
-    smithy_open(&smithy);
-    make_stale(smithy.scratch, 1, stale);
-    snprintf(path, sizeof path, "%s/kept", outside);
-    close(open(path, O_CREAT | O_RDWR, 0600));
-    snprintf(path, sizeof path, "%s/1", stale);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/1/2", stale);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/1/2/link", stale);
-    assert_int_equal(symlink(outside, path), 0);
-    open_and_close_another(&smithy);
-    assert_int_not_equal(access(stale, F_OK), 0);
-    assert_int_equal(files_in(outside), 1);
-    test_dir_remove(outside);
-    smithy_close(&smithy);
-}
-
-static void expect_unsafe(struct smithy *smithy, const char *why)
-{
-    struct hf_error error;
-    struct forge *other =
-        forge_files_new(env_real(), &smithy->peer.way.base, smithy->scratch, 1, &error);
-    if (other)
-        FAIL("a folder was made where %s", why);
-    assert_int_equal(error.status, HF_DENIED);
-    if (!strstr(error.why, why) || !strstr(error.why, smithy->scratch))
-        FAIL("%s", error.why);
-}
-
-static void test_unsafe_parent(void **state)
-{
-    struct smithy smithy;
-    (void)state;
-    smithy_open(&smithy);
-    assert_int_equal(chmod(smithy.scratch, 0777), 0);
-    expect_unsafe(&smithy, "every user may rename files in it");
-    assert_int_equal(chmod(smithy.scratch, 01777), 0);
-    open_and_close_another(&smithy);
-    if (geteuid() == 0) {
-        assert_int_equal(chown(smithy.scratch, NOBODY, NOBODY), 0);
-        expect_unsafe(&smithy, "it belongs to another user (uid 65534)");
-        assert_int_equal(chown(smithy.scratch, 0, 0), 0);
-    }
-    smithy_close(&smithy);
-}
-
-static void test_no_scratch(void **state)
-{
-    struct smithy smithy;
-    struct hf_error error;
-    (void)state;
-    smithy_open(&smithy);
-    assert_null(
-        forge_files_new(env_real(), &smithy.peer.way.base, "/nowhere/at/all", 1, &error));
-    assert_non_null(strstr(error.why, "/nowhere/at/all"));
     smithy_close(&smithy);
 }
 
@@ -823,13 +546,6 @@ int main(void)
         IT("a command sees what is listed of the environment, and no credentials",
            test_command_environment),
         IT("limits hold for a command of the bucket", test_command_limits),
-        IT("folders of the dead are removed, those of the living are not", test_stale_folders),
-        IT("a folder that another user made, that others may enter, or a link is left alone",
-           test_folders_of_others),
-        IT("what a link in the folder of the dead leads to stays", test_stale_tree),
-        IT("a scratch folder in which other users could replace files is refused",
-           test_unsafe_parent),
-        IT("a scratch folder that is not there is named", test_no_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

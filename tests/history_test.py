@@ -268,6 +268,10 @@ def story_of(options):
             bucket, proxy = site.bucket(name), None
             if options.store == "ceph":
                 bucket, proxy = site.behind(name, lambda endpoint: Proxy(endpoint, options.seed))
+                # A store is probed once in a while: here before the trouble begins.
+                proxy.hostile = False
+                bucket.must("-q", "locks", "ls")
+                proxy.hostile = True
             options.calm = proxy.calm if proxy else lambda: None
             clients = [Client(bucket, site.folder, number, options.seed) for number in range(THREADS)]
             check(clients, options)
