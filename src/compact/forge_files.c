@@ -378,12 +378,19 @@ static uint64_t command_bytes_max(struct piece *piece)
     return all + COMMAND_BYTES_MORE;
 }
 
+/* Of two limits, of which 0 is none. */
+static uint64_t stricter(uint64_t one, uint64_t other)
+{
+    return one == 0 || (other > 0 && other < one) ? other : one;
+}
+
 static enum hf_status merge(struct piece *piece, uint32_t *ret_crc, struct hf_error *error)
 {
     struct merge_options options = options_of(piece);
     struct merge_result result;
     if (options.format == MERGE_EXEC)
-        options.command.file_bytes_max = command_bytes_max(piece);
+        options.command.file_bytes_max =
+            stricter(options.command.file_bytes_max, command_bytes_max(piece));
     enum hf_status status =
         merge_files(piece->files->env, &options, piece->paths, piece->order->source_count,
                     piece->output, &result, error);
