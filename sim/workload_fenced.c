@@ -722,9 +722,7 @@ static void free_state(void *state)
 
 const struct workload workload_fenced = {
     .name = "fenced",
-    .about =
-        "nodes write a fenced object under leases that they lose, of one lock or of several "
-        "in one table; no token ever falls",
+    .about = "nodes write a fenced object under leases that they lose; no token ever falls",
     .start = start,
     .judge = judge,
     .free = free_state,

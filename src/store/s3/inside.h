@@ -48,7 +48,7 @@ struct s3_store {
         struct env_cond form_found;
         enum s3_etag_form form;
         bool form_sought;
-        bool versioned; /* the last object that was read had a version */
+        bool versioned;           /* the last object that was read had a version */
         struct s3_signer *signer; /* in secret memory */
         /* the time to sign with (skew.c) */
         bool time_known;
