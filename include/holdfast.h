@@ -151,7 +151,8 @@ struct hf_client;
 
 /* The most careful settings that any client of a table ever had stay with it. */
 struct hf_client_options {
-    const char *ns;     /* the namespace of its locks; NULL: "default" */
+    const char *ns;     /* the namespace of its locks; NULL: "default". Not metadata, data,
+                           indexes or roster, which are other folders of a bucket */
     const char *holder; /* a label that others see; NULL: host name and process id */
     int64_t ttl_max_ms; /* no lease here is longer; 0: an hour. The same for all clients of a
                            namespace: after damage nothing is granted for so long */

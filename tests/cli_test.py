@@ -104,7 +104,7 @@ class Scratch:
         return [json.loads(line) for line in self.out(*args, "--json", **options).splitlines()]
 
     def put(self, key, data):
-        return self.out("store", "put", "--", key, "-", stdin=data).decode().strip()
+        return self.out("store", "put", "--force", "--", key, "-", stdin=data).decode().strip()
 
     def get(self, key):
         return self.out("store", "get", "--", key)
@@ -239,6 +239,38 @@ def _(s):
     equal(s.lines("store", "rm", "b", "not-there"),
           [{"key": "b", "removed": True}, {"key": "not-there", "removed": True}])
     equal(s.out("store", "ls"), b"c\n")
+
+
+OWN = (".holdfast/epoch/default.json", ".txn-decisions/m/1", "roster/g/1", "metadata/catalog.json",
+       "data/default/L1/2026/02/1.usv", "indexes/a/index.json", "indexes/a/shards/0f.usv",
+       "default/meta/deploy.json", "default/inode/7.json", "team-b/paths.json",
+       "default/state/k/12-0123456789abcdef0123456789abcdef", "default/.lease-index/2026020610/meta/k.json",
+       "state.csv.hf/12-3-0123456789abcdef0123456789abcdef")
+THEIRS = ("data/in.csv", "indexes/a/inbox/0f/k.usv", "indexes/a/k.usv", "docs/state/2026-01", "meta/a.json",
+          "a/b/meta/c.json", "reports/inode/x.json", "state.csv", "a.hf/b")
+
+
+@it("Holdfast's own objects are put, removed and written over only with --force", LOCAL)
+def _(s):
+    s.write("in", b"new")
+    for key in OWN:
+        s.run("store", "put", "-q", "--force", key, "-", stdin=b"own")
+        text = error(s, "INVALID", "store", "put", key, "in")
+        true("--force" in text, text)
+        error(s, "INVALID", "store", "put", "--if-absent", key, "in")
+        error(s, "INVALID", "store", "rm", "no-such-key", key)
+        error(s, "INVALID", "store", "cp", OWN[0], key if key != OWN[0] else OWN[1])
+    for key in THEIRS:
+        s.run("store", "put", "-q", key, "in")
+        s.run("store", "rm", "-q", key)
+    s.run("store", "cp", "-q", "-r", "--to", "dir:backup")  # to where there is nothing
+    s.run("store", "put", "-q", "--force", OWN[-1], "in")
+    done = s.run("store", "cp", "-q", "-r", "--to", "dir:backup", expect=code(s, "INVALID"))
+    true(OWN[-1].encode() in done.stderr and b"--force" in done.stderr, done.stderr)
+    s.run("store", "cp", "-q", "-r", "--force", "--to", "dir:backup")
+    equal(s.out("--store", "dir:backup", "store", "get", OWN[-1]), b"new")
+    s.run("store", "rm", "-q", "--force", *OWN)
+    equal(s.out("store", "ls"), b"")
 
 
 @it("cp copies within a store and to another, and leaves equal copies alone", LOCAL)

@@ -351,7 +351,7 @@ def _(s):
     done = s.run("index", "put", "domains", "--from", "rows.usv", "--fold", "--json",
                  expect=code(s, "CORRUPT"))
     equal(json.loads(done.stdout)["damaged"], int(told[2]))
-    s.run("store", "rm", "-q", shard)
+    s.run("store", "rm", "--force", "-q", shard)
     compile_(s)
     equal({row["updated_at"][:3] for row in query(s)}, {"178"})
     equal(count(s), 400)
@@ -529,7 +529,7 @@ def _(s):
     s.write("out.usv", b"before")
     shard = objects(s, "indexes/domains/shards/")[-1]
     s.write("damaged", s.get(shard)[:-9] + b"DAMAGED!\n")
-    s.run("store", "put", "-q", shard, "damaged")
+    s.run("store", "put", "--force", "-q", shard, "damaged")
     done = s.run("index", "export", "domains", "-o", "out.usv", expect=code(s, "CORRUPT"))
     true(shard in done.stderr.decode(), done.stderr)
     equal(s.read("out.usv"), b"before")

@@ -243,7 +243,7 @@ def _(s):
     text = s.out("key", "ls").decode().splitlines()
     equal(text[0].split(), ["KEY", "VERSION", "SIZE", "UPDATED", "HOLDER", "TXN"])
     equal([line.split()[0] for line in text[1:]], ["a/1", "a/2", "b"])
-    s.run("store", "put", "-q", "default/meta/broken.json", "-", stdin=b"{")
+    s.run("store", "put", "--force", "-q", "default/meta/broken.json", "-", stdin=b"{")
     done = s.run("key", "ls", expect=code(s, "CORRUPT"))
     equal(len(done.stdout.splitlines()), 4, "the others all the same")
     true(b"broken" in done.stderr, done.stderr)
@@ -403,7 +403,7 @@ def _(s):
 
 
 def put(s, key, data):
-    s.run("store", "put", "-q", key, "-", stdin=data)
+    s.run("store", "put", "--force", "-q", key, "-", stdin=data)
 
 
 @it("a key whose document is damaged says so, and what to do, until it is written anew", DIR)
@@ -550,7 +550,7 @@ def _(s):
     update(s, "k", b"1", "--take")
     lease = acquire(s, "k", "--ttl", "1s")["lease"]
     update(s, "k", b"2", "--staged", "--lease", lease)
-    s.run("store", "put", "-q", "default/.lease-index/2026010100/meta/k.json", "-", stdin=b"{}")
+    s.run("store", "put", "--force", "-q", "default/.lease-index/2026010100/meta/k.json", "-", stdin=b"{}")
     equal(json.loads(s.out("sweep", "status", "--json"))["due"]["lease_entries"], 1)
     before = s.everything()
     dry = s.lines("sweep", "--dry-run")[0]

@@ -234,8 +234,15 @@ def _(s):
     s.run("renew", other["lease"])
     s.run("release", other["lease"])
     equal(held(s, "--ns", "team-b"), [])
-    for name in ("a/b", "metadata"):
+    for name in ("a/b", "metadata", "data", "indexes", "roster", ".holdfast"):
         fails(s, "INVALID", "acquire", "--ns", name, "deploy")
+
+
+@it("no namespace is a folder of members, whose elections would clear its tables away", LOCAL)
+def _(s):
+    for name in ("roster", "data", "metadata", "indexes"):
+        text = fails(s, "INVALID", "run", "--ns", name, "deploy", "--", "true")
+        true("reserved" in text, text)
 
 
 # ---- Looking ------------------------------------------------------------------------------------
@@ -295,7 +302,7 @@ def _(s):
 @it("looking changes nothing, not even a table of another program", LOCAL)
 def _(s):
     s.run("acquire", "deploy")
-    s.run("store", "put", "-q", "metadata/compaction-leases.json", "-", stdin=SEED_FILE)
+    s.run("store", "put", "--force", "-q", "metadata/compaction-leases.json", "-", stdin=SEED_FILE)
     before = s.everything()
     s.run("locks", "ls", "--all")
     s.run("locks", "show", "deploy")
@@ -471,7 +478,7 @@ def _(s):
 def _(s):
     s.write("theirs", b'{"worker_id": "rpi-7", "created_at": "2026-02-06T10:00:00", '
                       b'"expires_at": "2026-02-06T10:05:00"}')
-    s.run("store", "put", "indexes/domains/shards/a3.lock", "theirs")
+    s.run("store", "put", "--force", "indexes/domains/shards/a3.lock", "theirs")
     row, = held(s, "shard:")
     equal((row["holder"], row["scopes"], row["token"]), ("rpi-7", [], 0))
     text = s.out("locks", "show", "shard:domains/a3").decode()

@@ -15,6 +15,22 @@ bool layout_name_valid(struct view text, size_t bytes_max)
     return true;
 }
 
+/* Names with their slash. */
+static const struct view top_folders[] = {
+    { LAYOUT_CHUNK_FOLDER, sizeof LAYOUT_CHUNK_FOLDER - 1 },
+    { LAYOUT_DATA_FOLDER, sizeof LAYOUT_DATA_FOLDER - 1 },
+    { LAYOUT_INDEX_FOLDER, sizeof LAYOUT_INDEX_FOLDER - 1 },
+    { LAYOUT_ROSTER_FOLDER, sizeof LAYOUT_ROSTER_FOLDER - 1 },
+};
+
+bool layout_namespace_reserved(struct view name)
+{
+    for (size_t i = 0; i < sizeof top_folders / sizeof *top_folders; i++)
+        if (view_equal(name, view_first(top_folders[i], top_folders[i].size - 1)))
+            return true;
+    return false;
+}
+
 bool layout_partition_valid(struct view partition)
 {
     return layout_name_valid(partition, PARTITION_BYTES_MAX);
@@ -41,14 +57,20 @@ static bool is_level(struct view segment)
     return true;
 }
 
+/* "data/<partition>/L<level>/" and more. */
+static bool is_chunk(struct view key)
+{
+    struct view rest = view_from(key, strlen(LAYOUT_DATA_FOLDER));
+    struct view partition = view_cut(&rest, '/');
+    struct view level = view_cut(&rest, '/');
+    return view_starts_with(key, VIEW(LAYOUT_DATA_FOLDER)) &&
+           layout_partition_valid(partition) && is_level(level) && rest.size > 0;
+}
+
 struct view layout_home(struct view chunk_key)
 {
     struct view rest = view_from(chunk_key, strlen(LAYOUT_DATA_FOLDER));
-    struct view partition = view_cut(&rest, '/');
-    struct view level = view_cut(&rest, '/');
-    bool is_chunk = view_starts_with(chunk_key, VIEW(LAYOUT_DATA_FOLDER)) &&
-                    layout_partition_valid(partition) && is_level(level) && rest.size > 0;
-    return is_chunk ? partition : VIEW(LAYOUT_PARTITION_DEFAULT);
+    return is_chunk(chunk_key) ? view_cut(&rest, '/') : VIEW(LAYOUT_PARTITION_DEFAULT);
 }
 
 bool layout_partition_key(struct view partition, const char *leaf,
@@ -59,4 +81,62 @@ bool layout_partition_key(struct view partition, const char *leaf,
                           : snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_CHUNK_FOLDER "%.*s/%s",
                                      VIEW_ARGS(partition), leaf);
     return size > 0 && size <= KEY_BYTES_MAX;
+}
+
+/* ---- What is Holdfast's own ---------------------------------------------------------- */
+
+/* Cuts off the last segment, and tells it. */
+static struct view cut_last(struct view *path)
+{
+    size_t start = path->size;
+    while (start > 0 && path->data[start - 1] != '/')
+        start--;
+    struct view last = view_from(*path, start);
+    *path = view_first(*path, start > 0 ? start - 1 : 0);
+    return last;
+}
+
+/* Whether it starts with a token and ends with a nonce, as states and bodies are called. */
+static bool has_token(struct view name)
+{
+    struct view rest = name, number = view_cut(&rest, '-');
+    uint64_t token;
+    size_t start = rest.size;
+    while (start > 0 && hex_digit(rest.data[start - 1]) >= 0)
+        start--;
+    return parse_u64(number, UINT64_MAX, &token, NULL) == HF_OK && rest.size - start >= 16;
+}
+
+/* "<ns>/state/<key>/<token>-<etag>", "<ns>/.lease-index/...", "<key>.hf/<token>-<seq>-<nonce>". */
+static bool is_below_own(struct view key)
+{
+    struct view rest = key, folder = key;
+    struct view path = view_from(key, view_cut(&rest, '/').size);
+    struct view last = cut_last(&folder);
+    if (view_starts_with(path, VIEW(LAYOUT_EXPIRY_FOLDER)))
+        return true;
+    struct view body = view_first(VIEW(LAYOUT_BODY_FOLDER), strlen(LAYOUT_BODY_FOLDER) - 1);
+    return has_token(last) &&
+           (view_starts_with(path, VIEW(LAYOUT_STATE_FOLDER)) || view_ends_with(folder, body));
+}
+
+/* What stands behind "indexes/". */
+static bool is_of_index(struct view rest)
+{
+    view_cut(&rest, '/');
+    return view_equal(rest, VIEW(LAYOUT_INDEX)) || view_equal(rest, VIEW(LAYOUT_MANIFEST)) ||
+           view_starts_with(rest, VIEW(LAYOUT_SHARD_FOLDER)) ||
+           view_starts_with(rest, VIEW(LAYOUT_ASIDE_FOLDER));
+}
+
+bool layout_is_own(struct view key)
+{
+    if (view_starts_with(key, VIEW(".holdfast/")) ||
+        view_starts_with(key, VIEW(".txn-decisions/")) ||
+        view_starts_with(key, VIEW(LAYOUT_ROSTER_FOLDER)) ||
+        view_starts_with(key, VIEW(LAYOUT_CHUNK_FOLDER)))
+        return true;
+    if (view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)))
+        return is_of_index(view_from(key, strlen(LAYOUT_INDEX_FOLDER)));
+    return is_chunk(key) || is_below_own(key);
 }

@@ -13,9 +13,11 @@
 /* The probe's scratch objects: LAYOUT_PROBE_SCRATCH <random>/<name>. */
 #define LAYOUT_PROBE_SCRATCH ".holdfast/probe/"
 
-/* Token epochs, one a namespace: LAYOUT_EPOCH_FOLDER <namespace>.json. */
-#define LAYOUT_EPOCH_FORMAT "holdfast.epoch/1"
-#define LAYOUT_EPOCH_FOLDER ".holdfast/epoch/"
+/* Token epochs, one a namespace: LAYOUT_EPOCH_FOLDER <namespace>.json, and a copy of each. */
+#define LAYOUT_EPOCH_FORMATS     "holdfast.epoch/"
+#define LAYOUT_EPOCH_FORMAT      LAYOUT_EPOCH_FORMATS "1"
+#define LAYOUT_EPOCH_FOLDER      ".holdfast/epoch/"
+#define LAYOUT_EPOCH_COPY_FOLDER ".holdfast/epoch-copy/"
 
 /* Damaged documents, kept aside under their key and a random name. */
 #define LAYOUT_KEPT_FOLDER ".holdfast/kept/"
@@ -33,6 +35,10 @@
 #define LAYOUT_CHUNK_FOLDER      "metadata/"
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
+
+/* Whether a namespace cannot have this name: folders at the top of a bucket that are something else.
+ * Names that start with a dot are none anyway. */
+bool layout_namespace_reserved(struct view name);
 
 /* Keys: their larger states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>; which tables have
  * leases that end in an hour is <ns> LAYOUT_EXPIRY_FOLDER <YYYYMMDDHH>/<table>. */
@@ -111,5 +117,10 @@ bool layout_index_valid(struct view name);
 /* The name of a shard: 1 to 4 lower-case hexadecimal digits. */
 #define SHARD_NAME_MAX 4
 bool layout_shard_valid(struct view shard);
+
+/* Whether an object of this key is Holdfast's own, by its name alone: documents, chunks, states,
+ * bodies of fenced objects. Lease tables of namespaces are left to table_key_is_ours; entries in the
+ * inbox of an index, which anybody may put, and fences, which have their users' names, are not. */
+bool layout_is_own(struct view key);
 
 #endif

@@ -7,6 +7,11 @@
         .summary = "keys are given in hexadecimal, for those that a command line cannot carry" \
     }
 
+#define FORCE_OPTION                                                                          \
+    {                                                                                         \
+        .name = "force", .summary = "also what is Holdfast's own: lock tables, catalogs, ..." \
+    }
+
 const struct command store_commands[] = {
     {
         .path = "store ls",
@@ -89,9 +94,11 @@ const struct command store_commands[] = {
                        .value = "ETAG",
                        .summary = "only if the object still has this ETag, else CONFLICT, or "
                                   "NOT_FOUND if it is gone" },
+                     FORCE_OPTION,
                      HEX_OPTION },
         .details = { "Prints the ETag of what was written. Without a condition an object that "
-                     "exists is replaced.",
+                     "exists is replaced. A key of one of Holdfast's own objects (a lock "
+                     "table, a catalog, a chunk, ...) is refused without --force.",
                      "UNSURE means that the write may have happened, or may still: look, and "
                      "then write again with a condition." },
         .json = "one JSON object with key, etag and size",
@@ -111,8 +118,11 @@ const struct command store_commands[] = {
                        .value = "ETAG",
                        .summary = "only if the object, then the only one named, still has "
                                   "this ETag" },
+                     FORCE_OPTION,
                      HEX_OPTION },
-        .details = { "Removing what is not there is a success, since not every store can "
+        .details = { "Holdfast's own objects are refused without --force, before anything is "
+                     "removed: without its lock table a lock that is held is free.",
+                     "Removing what is not there is a success, since not every store can "
                      "tell. If some objects could not be removed, each is named, the others "
                      "are gone, and the exit status is that of the first." },
         .json = "JSON lines, one for each key that is gone",
@@ -146,11 +156,14 @@ const struct command store_commands[] = {
                        .summary =
                            "replace nothing: an object that is there with other bytes is a "
                            "CONFLICT" },
+                     FORCE_OPTION,
                      HEX_OPTION },
         .details = { "Each copy is read back from the target and compared by size and CRC32C "
                      "with what was read from the source; if they differ it is CORRUPT. "
                      "Copies that are there already with equal bytes are left alone, so a "
                      "copy that was stopped goes on when the same command is given again.",
+                     "None of Holdfast's own objects is replaced without --force; with "
+                     "--recursive they are copied to where there are none, as a backup is.",
                      "Objects that vanish from the source meanwhile are left out. The first "
                      "error ends the command; what was copied until then stays." },
         .json = "JSON lines, one for each object and a last one with the counts",

@@ -66,7 +66,7 @@ static enum hf_status write_and_verify(struct copy *copy, struct view key, struc
 {
     struct cli *cli = copy->cli;
     struct put_call put = { .key = key };
-    if (cli_given(cli, "if-absent"))
+    if (cli_given(cli, "if-absent") || is_guarded(cli, key))
         put.condition = if_absent();
     struct progress progress = gauge_progress(&copy->gauge);
     copy->gauge.pass = 1;
@@ -127,6 +127,8 @@ static enum hf_status copy_object(struct copy *copy, struct view from, struct vi
         if (status == HF_NOT_FOUND || status == HF_CONFLICT)
             status = HF_OK; /* it changed since it was seen: write it */
     }
+    if (status == HF_OK && !equal && there)
+        status = check_not_guarded(copy->cli, to);
     if (status == HF_OK && !equal)
         status = write_and_verify(copy, to, sum);
     if (status != HF_OK)
@@ -344,7 +346,7 @@ static enum hf_status read_names(struct copy *copy)
     if (copy->source.size == 0 || copy->target.size == 0)
         return error_set(&cli->error, HF_INVALID,
                          "name the SOURCE; everything is copied only with --recursive");
-    return HF_OK;
+    return check_not_guarded(cli, copy->target);
 }
 
 static void tell_counts(struct copy *copy)

@@ -1,7 +1,9 @@
 /* store_look.c: `store ls`, `store rm` and `store probe`: what moves no bodies. */
+#include "base/layout.h"
 #include "base/parse.h"
 #include "cli/interrupt.h"
 #include "cli/store.h"
+#include "lock/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -133,6 +135,21 @@ enum hf_status parse_if_match(struct cli *cli, struct etag *ret_etag)
     return HF_OK;
 }
 
+bool is_guarded(struct cli *cli, struct view key)
+{
+    return (layout_is_own(key) || table_key_is_ours(key)) && !cli_given(cli, "force");
+}
+
+enum hf_status check_not_guarded(struct cli *cli, struct view key)
+{
+    if (!is_guarded(cli, key))
+        return HF_OK;
+    return error_set(&cli->error, HF_INVALID,
+                     "'%.*s' is one of Holdfast's own objects; to change it by hand can "
+                     "break locks and lose data: give --force if you mean it",
+                     VIEW_ARGS(view_first(key, 60)));
+}
+
 static json_t *removed_as_json(struct view key)
 {
     json_t *object = json_object();
@@ -169,6 +186,9 @@ static enum hf_status fill_keys(struct cli *cli, struct delete_call *calls)
         if (calls[i].key.size < 1 || calls[i].key.size > KEY_BYTES_MAX)
             return error_set(&cli->error, HF_INVALID, "a key has 1 to %d bytes, this one %zu",
                              KEY_BYTES_MAX, calls[i].key.size);
+        status = check_not_guarded(cli, calls[i].key);
+        if (status != HF_OK)
+            return status;
         if (!cli_given(cli, "if-match"))
             continue;
         calls[i].condition.kind = CONDITION_MATCH;

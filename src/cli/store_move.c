@@ -185,6 +185,8 @@ enum hf_status run_store_put(struct cli *cli)
     struct view path = cli_argument(cli, 1);
     enum hf_status status = cli_key(cli, 0, &put.key);
     if (status == HF_OK)
+        status = check_not_guarded(cli, put.key);
+    if (status == HF_OK)
         status = parse_condition(cli, &put.condition);
     if (status == HF_OK)
         status = cli_open_objects(cli);

@@ -27,10 +27,11 @@ static enum hf_status check_options(const struct hf_client_options *options,
     }
     if (view_find(ns, '/') < ns.size) /* else two could have one table: a/meta/b/meta/c.json */
         return error_set(error, HF_INVALID, "a namespace has no slash in its name");
-    if (view_equal(ns, VIEW("metadata"))) /* LAYOUT_CHUNK_FOLDER */
-        return error_set(error, HF_INVALID, "the namespace 'metadata' is taken by chunks");
-    if (view_equal(ns, VIEW("indexes"))) /* LAYOUT_INDEX_FOLDER */
-        return error_set(error, HF_INVALID, "the namespace 'indexes' is taken by indexes");
+    if (layout_namespace_reserved(ns))
+        return error_set(error, HF_INVALID,
+                         "the namespace '%.*s' is reserved: the bucket has a folder of that "
+                         "name for something else",
+                         VIEW_ARGS(ns));
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
         return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
                          HOLDER_BYTES_MAX);

@@ -18,7 +18,8 @@ struct found {
 static enum hf_status note(struct map *names, struct view name, struct hf_error *error)
 {
     void *old;
-    if (name_check(name, NULL) != HF_OK || map_get(names, name))
+    if (name_check(name, NULL) != HF_OK || layout_namespace_reserved(name) ||
+        map_get(names, name))
         return HF_OK;
     if (names->count >= NAMESPACES_MAX)
         return error_set(error, HF_UNAVAILABLE, "there are more than %d namespaces",
@@ -68,18 +69,18 @@ static enum hf_status note_folder(struct store *store, struct map *names, struct
 {
     bool has = false;
     struct view name = view_first(key, key.size - 1);
-    if (name.size == 0 || name_check(name, NULL) != HF_OK ||
-        view_equal(key, VIEW(LAYOUT_CHUNK_FOLDER)) ||
-        view_equal(key, VIEW(LAYOUT_INDEX_FOLDER)))
+    if (name.size == 0 || name_check(name, NULL) != HF_OK)
         return HF_OK;
     enum hf_status status = has_tables(store, name, &has, error);
     return status == HF_OK && has ? note(names, name, error) : status;
 }
 
-/* ".holdfast/epoch/NAME.json". */
+/* ".holdfast/epoch/NAME.json", or its copy. */
 static enum hf_status note_epoch(struct map *names, struct view key, struct hf_error *error)
 {
-    struct view name = view_from(key, strlen(LAYOUT_EPOCH_FOLDER));
+    struct view name = key;
+    view_cut(&name, '/');
+    view_cut(&name, '/');
     size_t end = strlen(".json");
     if (name.size <= end || !view_equal(view_from(name, name.size - end), VIEW(".json")))
         return HF_OK;

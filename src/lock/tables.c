@@ -89,7 +89,11 @@ bool table_key_is_ours(struct view key)
         return false;
     if (view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)))
         return table_key_is_of_shard(key);
-    if (table_key_is_of_chunks(key) || view_equal(path, VIEW(LAYOUT_PATHS)))
+    if (table_key_is_of_chunks(key))
+        return true;
+    if (layout_namespace_reserved(ns))
+        return false;
+    if (view_equal(path, VIEW(LAYOUT_PATHS)))
         return true;
     if (!cut_end(&name, VIEW(".json")))
         return false;
