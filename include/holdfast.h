@@ -155,7 +155,7 @@ struct hf_client_options {
                            indexes or roster, which are other folders of a bucket */
     const char *holder; /* a label that others see; NULL: host name and process id */
     int64_t ttl_max_ms; /* no lease here is longer; 0: an hour. The same for all clients of a
-                           namespace: after damage nothing is granted for so long */
+                           namespace: after a restore nothing is granted for so long */
     int64_t skew_tolerance_ms; /* of the store's clock; -1: by the kind of store */
     bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
 };

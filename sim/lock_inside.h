@@ -25,6 +25,7 @@ struct lock_work {
     const struct lock_wish *wishes;
     size_t wish_count;
     bool once_per;
+    bool mix_ttls;
     struct notice notice;
     /* Of the first wish: true time at which somebody was told that it is completed; -1: never.
      * And on which boot of its machine. */

@@ -24,6 +24,12 @@
 /* ... judged by how much the store's time may be off. */
 #define ONCE_SLACK_US (INT64_C(12) * 1000000)
 
+/* So short that limits of leases come and go in a run. */
+#define LIMIT_POLICY_HERE                          \
+    {                                              \
+        .floor = SPAN_MS(250), .period = SPAN_S(3) \
+    }
+
 struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
                                    struct store *store)
 {
@@ -37,6 +43,7 @@ struct hf_client *lock_client_open(const struct lock_work *work, const struct no
     options.skew_tolerance_ms = work->plan.skew_tolerance_ms;
     options.takeover_observed = work->plan.observed;
     check(client_new(store, &options, &client, &error) == HF_OK);
+    client->space.policy = client->chunk_space.policy = (struct limit_policy)LIMIT_POLICY_HERE;
     if (work->beside) {
         client->space.settings.late_bound = work->beside->late_bound;
         client->hour = work->beside->hour;
@@ -62,8 +69,10 @@ static struct hf_lock_options draw_options(struct use *use, bool may_be_once)
     struct process *process = use->process;
     struct lock_work *work = process->work;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
-    options.ttl_ms =
-        200 + (int64_t)process_below(process, (uint64_t)work->plan.ttl_ms_max - 199);
+    uint64_t ttl_ms_most = (uint64_t)work->plan.ttl_ms_max;
+    if (work->mix_ttls && !process_one_in(process, 5))
+        ttl_ms_most = 600;
+    options.ttl_ms = 200 + (int64_t)process_below(process, ttl_ms_most - 199);
     options.mode = use->wish->mode;
     options.slots = use->wish->slots;
     options.poll_ms =
@@ -520,6 +529,11 @@ struct lock_work *lock_work_new_beside(struct run *run, const struct lock_wish *
                                        size_t count, const struct lock_beside *beside)
 {
     return make_work(run, wishes, count, /* once_per */ false, beside);
+}
+
+void lock_work_mix_ttls(struct lock_work *work)
+{
+    work->mix_ttls = true;
 }
 
 void lock_work_free(struct lock_work *work)

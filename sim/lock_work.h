@@ -40,6 +40,9 @@ struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes,
 /* The same, with what is done beside (lock_inside.h), which outlives it. */
 struct lock_work *lock_work_new_beside(struct run *run, const struct lock_wish *wishes,
                                        size_t count, const struct lock_beside *beside);
+
+/* Most leases are to be short, and a few as long as can be. */
+void lock_work_mix_ttls(struct lock_work *work);
 void lock_work_free(struct lock_work *work);
 struct judge_lock *lock_work_judge(struct lock_work *work);
 

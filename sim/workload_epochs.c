@@ -1,10 +1,12 @@
 /* workload_epochs.c: tables are damaged, emptied, replaced by another program's and deleted
- * after the epoch was raised, while nodes use them. Tokens rise for ever; where anybody can see
- * the damage, nobody is granted what another still believes to hold. */
+ * after the epoch was raised, and the epoch's document or its copy is lost, while nodes use them.
+ * Tokens rise for ever, and so does the epoch; where anybody can see the damage, nobody is granted
+ * what another still believes to hold. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/rule.h"
+#include "sim/judge_limits.h"
 #include "sim/lock_work.h"
 
 #include <inttypes.h>
@@ -20,6 +22,9 @@ static const struct lock_wish wishes[] = {
 };
 
 enum { WISHES = sizeof wishes / sizeof *wishes };
+
+static const char *const tables[] = { "default/meta/door.json", "default/meta/book.json",
+                                      "default/inode/7.json", LAYOUT_CHUNK_LEASES };
 
 #define DAMAGE_GAP_MAX  SPAN_S(25)
 #define PURGE_AGAIN_MAX SPAN_MS(1500)
@@ -37,7 +42,8 @@ enum { WISHES = sizeof wishes / sizeof *wishes };
     ROW(TOKENLESS, "loses its next token") \
     ROW(HUGE, "is bloated")                \
     ROW(FOREIGN, "is another program's")   \
-    ROW(PURGED, "is purged")
+    ROW(PURGED, "is purged")               \
+    ROW(EPOCH_LOST, "loses its epoch document, or the copy")
 
 #define HARM_ENUM_(name, text) HARM_##name,
 enum harm { HARM_TABLE(HARM_ENUM_) HARM_COUNT };
@@ -48,38 +54,114 @@ struct epochs {
     struct lock_work *work;
     struct prng prng;
     struct timer next;
-    size_t purged;    /* the wish whose table was purged last, ... */
-    bool purge_again; /* ... and is to be again */
+    size_t last_wish; /* the wish whose table was harmed last, ... */
+    enum harm last;   /* ... how ... */
+    bool again;       /* ... and whether it is to be again */
     bool bloated;
     uint64_t serial;
+    uint64_t highest; /* that the document has said */
+    struct bucket_watch watch;
+    struct judge_limits *limits; /* NULL: the world does not keep to what was assumed */
 };
 
 /* ---- Harms --------------------------------------------------------------------------- */
 
+#define DOCUMENT LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"
+#define COPY     LAYOUT_EPOCH_COPY_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"
+
+/* What an object says the epoch is; false when it cannot be read, is blank, or is a copy that was
+ * made anew and not confirmed. */
+static bool read_epoch(struct view text, uint64_t *ret_epoch)
+{
+    struct json_reader r = json_read(text);
+    struct view name, raw;
+    bool found = false, fresh = false;
+    for (json_enter_object(&r); json_next_member(&r, &name);) {
+        if (view_equal(name, VIEW("epoch")))
+            found = json_take_u64(&r, UINT64_MAX, ret_epoch);
+        else if (view_equal(name, VIEW("fresh")))
+            fresh = json_skip(&r, &raw);
+        else
+            json_skip(&r, &raw);
+    }
+    return text.data && json_end(&r) && found && !fresh;
+}
+
+static bool peek_epoch(const struct epochs *epochs, const char *key, uint64_t *ret_epoch)
+{
+    return read_epoch(bucket_peek(net_bucket(epochs->run->net), view_of(key)), ret_epoch);
+}
+
+/* What whoever reads the epoch is told. */
+static bool epoch_now(const struct epochs *epochs, uint64_t *ret_epoch)
+{
+    return peek_epoch(epochs, DOCUMENT, ret_epoch) || peek_epoch(epochs, COPY, ret_epoch);
+}
+
+/* Writes an object anew with this epoch, and whatever else it says. */
+static void write_epoch(struct epochs *epochs, const char *key, uint64_t epoch)
+{
+    struct bucket *bucket = net_bucket(epochs->run->net);
+    struct view text = bucket_peek(bucket, view_of(key)), name, raw;
+    struct buffer body = BUFFER_INIT(64 * KIB);
+    struct json_reader r = json_read(text);
+    uint64_t ignored;
+    buffer_print(&body,
+                 "{\"format\":\"%s\",\"epoch\":%" PRIu64 ",\"write\":\"sweeper %" PRIu64 "\"",
+                 LAYOUT_EPOCH_FORMAT, epoch, epochs->serial);
+    if (read_epoch(text, &ignored))
+        for (json_enter_object(&r); json_next_member(&r, &name);)
+            if (json_skip(&r, &raw) && !view_equal(name, VIEW("format")) &&
+                !view_equal(name, VIEW("epoch")) && !view_equal(name, VIEW("write")))
+                buffer_print(&body, ",\"%.*s\":%.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
+    check(buffer_append(&body, VIEW("}")));
+    struct put_call put = { .key = view_of(key), .body = buffer_view(&body) };
+    bucket_put(bucket, &put);
+    buffer_release(&body);
+}
+
+/* As the sweeper does before it purges. */
 static void raise_epoch(struct epochs *epochs)
 {
-    static const char key[] = LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json";
+    uint64_t epoch = 0, copy = 0;
+    epoch_now(epochs, &epoch);
+    peek_epoch(epochs, COPY, &copy);
+    epoch = 1 + (copy > epoch ? copy : epoch);
+    write_epoch(epochs, COPY, epoch);
+    write_epoch(epochs, DOCUMENT, epoch);
+}
+
+/* The document or its copy is lost; never both. */
+static void lose_epoch(struct epochs *epochs)
+{
     struct bucket *bucket = net_bucket(epochs->run->net);
-    struct view text =
-        bucket_peek(bucket, VIEW(LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"));
-    uint64_t epoch = 0;
-    if (text.data) {
-        struct json_reader r = json_read(text);
-        struct view name, raw;
-        for (json_enter_object(&r); json_next_member(&r, &name);) {
-            if (view_equal(name, VIEW("epoch")))
-                json_take_u64(&r, UINT64_MAX, &epoch);
-            else
-                json_skip(&r, &raw);
-        }
-    }
-    char body[160];
-    int size = snprintf(body, sizeof body,
-                        "{ \"format\": \"%s\", \"epoch\": %" PRIu64
-                        ", \"write\": \"by the sweeper %" PRIu64 "\" }\n",
-                        LAYOUT_EPOCH_FORMAT, epoch + 1, epochs->serial);
-    struct put_call put = { .key = view_of(key), .body = { body, (size_t)size } };
-    bucket_put(bucket, &put);
+    uint64_t copy, document;
+    bool both = peek_epoch(epochs, COPY, &copy) && peek_epoch(epochs, DOCUMENT, &document);
+    uint64_t how = prng_below(&epochs->prng, 6);
+    const char *key = how % 3 == 0 ? COPY : DOCUMENT;
+    struct put_call put = { .key = view_of(key), .body = how < 2 ? VIEW("") : VIEW("{\"a\":") };
+    struct delete_call remove = { .key = view_of(key) };
+    if (!both)
+        return;
+    if (how >= 4)
+        bucket_delete(bucket, &remove);
+    else
+        bucket_put(bucket, &put);
+}
+
+/* What the document has ever said is never forgotten: it says as much, or else its copy does. What
+ * the copy alone says nobody goes by before the document says so too. */
+static void epoch_changed(void *argument, const struct bucket_change *change)
+{
+    struct epochs *epochs = argument;
+    uint64_t epoch;
+    if (!view_starts_with(change->key, VIEW(".holdfast/epoch")))
+        return;
+    if (epoch_now(epochs, &epoch) && epoch < epochs->highest)
+        world_fail(epochs->run->world, "the epoch is %" PRIu64 ", and was %" PRIu64, epoch,
+                   epochs->highest);
+    if (peek_epoch(epochs, DOCUMENT, &epoch) && epoch > epochs->highest)
+        epochs->highest = epoch;
 }
 
 /* A file as older programs write them, with a lease of theirs that blocks nothing that is wanted
@@ -155,6 +237,7 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
             raise_epoch(epochs);
         judge_damage(lock_work_judge(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
         return;
+    case HARM_EPOCH_LOST: lose_epoch(epochs); return;
     case HARM_COUNT:
     default: check_unreachable();
     }
@@ -165,14 +248,21 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
 static bool may_harm(const struct epochs *epochs, enum harm harm, struct view before)
 {
     struct store_traits traits = bucket_traits(net_bucket(epochs->run->net));
+    uint64_t epoch;
+    if (!epoch_now(epochs,
+                   &epoch)) /* with a damaged table and no epoch at all, it would be lost */
+        return false;
     switch (harm) {
     case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
     case HARM_CUT_SHORT: return before.size > 8;
-    case HARM_PURGED: return traits.delete_conditional && before.data;
+    case HARM_PURGED:
+        return traits.delete_conditional && before.data && peek_epoch(epochs, COPY, &epoch) &&
+               peek_epoch(epochs, DOCUMENT, &epoch);
     case HARM_GARBAGE: /* these two leave the same bytes, so the same ETag, each time */
     case HARM_EMPTIED:
     case HARM_WRONG_TYPES:
     case HARM_TOKENLESS:
+    case HARM_EPOCH_LOST:
     case HARM_FOREIGN: return true;
     case HARM_COUNT:
     default: check_unreachable();
@@ -184,7 +274,8 @@ static void ring(void *argument);
 static void set_next(struct epochs *epochs)
 {
     struct world *world = epochs->run->world;
-    struct span most = epochs->purge_again ? PURGE_AGAIN_MAX : DAMAGE_GAP_MAX;
+    bool at_once = epochs->again && epochs->last == HARM_PURGED;
+    struct span most = at_once ? PURGE_AGAIN_MAX : DAMAGE_GAP_MAX;
     uint64_t gap = 1 + prng_below(&epochs->prng, (uint64_t)most.us);
     int64_t due = world_now_us(world) + (int64_t)gap;
     if (due < epochs->run->calm_us)
@@ -192,15 +283,17 @@ static void set_next(struct epochs *epochs)
 }
 
 /* What has just been purged is being born anew, by several at once: then it is purged again now and
- * then. */
+ * then. And whoever replaces what was emptied may be so slow that it is emptied once more. */
 static void draw_harm(struct epochs *epochs, size_t *ret_wish, enum harm *ret_harm)
 {
     size_t wish = prng_below(&epochs->prng, WISHES);
     enum harm harm = (enum harm)prng_below(&epochs->prng, HARM_COUNT);
-    *ret_wish = epochs->purge_again ? epochs->purged : wish;
-    *ret_harm = epochs->purge_again ? HARM_PURGED : harm;
-    epochs->purged = *ret_wish;
-    epochs->purge_again = *ret_harm == HARM_PURGED && prng_below(&epochs->prng, 2) == 0;
+    *ret_wish = epochs->again ? epochs->last_wish : wish;
+    *ret_harm = epochs->again ? epochs->last : harm;
+    epochs->last_wish = *ret_wish;
+    epochs->last = *ret_harm;
+    epochs->again = (*ret_harm == HARM_PURGED || *ret_harm == HARM_EMPTIED) &&
+                    prng_below(&epochs->prng, 2) == 0;
 }
 
 static void ring(void *argument)
@@ -239,6 +332,12 @@ static void *start(struct run *run)
     epochs->run = run;
     epochs->prng = world_stream(run->world, STREAM_WORKLOAD + 1);
     epochs->work = lock_work_new(run, wishes, WISHES, /* once_per */ false);
+    lock_work_mix_ttls(epochs->work);
+    struct lock_plan plan = lock_plan_draw(run->world);
+    if (plan.exclusion && plan.store_time)
+        epochs->limits = judge_limits_new(run, tables, sizeof tables / sizeof *tables);
+    epochs->watch = (struct bucket_watch){ .changed = epoch_changed, .argument = epochs };
+    bucket_add_watch(net_bucket(run->net), &epochs->watch);
     if (!run->options->calm)
         set_next(epochs);
     return epochs;
@@ -256,6 +355,7 @@ static void free_state(void *state)
     struct epochs *epochs = state;
     world_cancel_timer(epochs->run->world, &epochs->next);
     lock_work_free(epochs->work);
+    judge_limits_free(epochs->limits);
     free(epochs);
 }
 

@@ -449,7 +449,8 @@ def _(s):
     create(s, "--grace", "1h")
     ingest(s, some_files(5))
     told = status(s)
-    equal(sorted(told), ["backlog", "barred", "catalogs", "deleting", "due", "last_hour", "levels",
+    equal(sorted(told), ["backlog", "barred", "barred_why", "catalogs", "deleting", "due", "last_hour",
+                         "levels",
                          "members", "needs_allow_exec", "partition", "paused", "paused_why", "pins",
                          "pressure", "quarantined", "quarantined_count", "settings", "tombstones",
                          "under_way", "unsettled"])
@@ -555,6 +556,7 @@ def _(s):
 def _(s):
     create(s)
     ingest(s, some_files(3))
+    s.run("acquire", "--ttl", "1m", "chunk:a")
     overwrite(s, "metadata/compaction-leases.json", b"{")
     for words in (["plan"], ["status"]):
         done = s.run("compact", *words, "--json", expect=code(s, "CORRUPT"))
@@ -563,7 +565,11 @@ def _(s):
     events = run(s, expect=code(s, "UNAVAILABLE"))
     true("nothing is granted" in of_kind(events, "trouble")[0]["why"], events)
     true("nothing is granted" in plan(s)["paused"] and plan(s)["groups"] == 0, plan(s))
-    true(status(s)["barred"], "status")
+    told = status(s)
+    true(told["barred"] and told["under_way"] == [], told)
+    true(re.match(r"blocked: the table was damaged and replaced at \d\d:\d\d UTC; free again in ",
+                  told["barred_why"]), told)
+    true("blocked: the table was damaged" in s.out("compact", "status").decode(), "in words")
 
 
 @it("fsck finds nothing on a good bucket, and an object that nobody knows on another", LOCAL)

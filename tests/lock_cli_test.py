@@ -394,16 +394,33 @@ def _(s):
         equal(json.loads(done.stdout)["scopes"], ["named:healthy"], "the others are listed")
         fails(s, "LOST", "renew", before["lease"])
         text = fails(s, "HELD", "acquire", "--no-wait", name)
-        true("replaced a damaged table" in text and f"everything in default/meta/{name}.json" in
-             text, (kind, text))
+        true(re.search(r"blocked: the table was damaged and replaced at \d\d:\d\d UTC; free again in "
+                       r"\S+$", text.strip()), (kind, text))
         kept = s.out("store", "ls", "-r", f".holdfast/kept/default/meta/{name}.json").decode()
         equal(s.get(kept.strip()), damage, kind)
         barrier = show(s, name)["held"][0]
-        equal((barrier["scopes"], barrier["ttl_ms"]), ([], 3600000))
+        equal((barrier["scopes"], barrier["ttl_ms"], barrier["barrier"]), ([], 600000, True))
         true(barrier["token"] >> 32 > before["token"] >> 32, "a new epoch")
         s.run("locks", "break", name, "--token", str(barrier["token"]), "--reason", "all stopped")
         true(acquire(s, "--no-wait", name)["token"] > barrier["token"], kind)
         s.run("locks", "break", name, "--reason", "x")
+
+
+@it("after damage nothing is granted for as long as leases of that kind can be, and that is told", ["dir"])
+def _(s):
+    s.run("acquire", "--ttl", "30m", "named")
+    s.run("acquire", "--ttl", "1m", "chunk:a")
+    s.write("objects/metadata/compaction-leases.json", b"")
+    said = r"blocked: the table was damaged and replaced at \d\d:\d\d UTC; free again in (1m\S*|[45]\ds)\b"
+    text = fails(s, "HELD", "run", "--no-wait", "chunk:b", "--", "true")
+    true(re.search(said, text), text)
+    text = fails(s, "TIMEOUT", "run", "--wait", "100ms", "chunk:b", "--", "true")
+    true(re.search(said, text), text)
+    for args in (["ls", "chunk:"], ["show", "chunk:b"]):
+        text = s.out("locks", *args).decode()
+        true(re.search(said, text), text)
+    barrier, = held(s, "chunk:")
+    equal((barrier["ttl_ms"], barrier["barrier"]), (60000, True))
 
 
 @it("tokens of chunks never fall, whichever namespace its clients are of", ["dir"])
@@ -524,6 +541,34 @@ def _(s):
     true("namespace gone: its token epoch is now 4096" in text, text)
     true("namespace default: its token epoch is now 8192" in text, text)
     true(re.search(r"Nothing is granted in these for 1h, until about 20", text), text)
+
+
+@it("an epoch that is lost is told by name, and rebuilt above every token", LOCAL)
+def _(s):
+    document, copy = ".holdfast/epoch/default.json", ".holdfast/epoch-copy/default.json"
+    s.run("acquire", "first")
+    s.run("store", "restored", "--yes", "-q")
+    newest = acquire(s, "second")["token"]
+    equal(newest >> 32, RESTORE_EPOCHS)
+    s.run("store", "put", "--force", "-q", document, "-", stdin=b"")  # its copy stands in
+    equal(acquire(s, "third")["token"], newest)
+    s.run("store", "rm", "--force", document)
+    equal(acquire(s, "fourth")["token"], newest)
+    s.run("store", "rm", "--force", document, copy)
+    text = fails(s, "CORRUPT", "acquire", "fifth")
+    true("store repair epoch" in text, text)
+    row, = s.lines("store", "repair", "epoch")
+    equal((row["namespace"], row["rebuilt"], row["highest_token"]), ("default", True, newest))
+    true(row["epoch"] > newest >> 32, row)
+    equal(acquire(s, "fifth")["token"], row["epoch"] << 32 | 1)
+    text = s.out("store", "repair", "epoch", "--ns", "default").decode()
+    true(f"its token epoch is {row['epoch']}; it could be read" in text, text)
+    for key in (document, copy):
+        s.run("store", "put", "--force", "-q", key, "-", stdin=b"{")
+    true("would be" in s.out("store", "restored").decode(), "nothing is changed yet")
+    again = s.lines("store", "restored", "--yes")[0]
+    true(again["epoch"] > row["epoch"], again)
+    equal(acquire(s, "sixth")["token"], again["epoch"] << 32 | 1)
 
 
 # ---- Fenced objects -----------------------------------------------------------------------------

@@ -233,6 +233,9 @@ static void accident_open(struct place_of_accident *accident, bool observed)
     world_open(&accident->world);
     peer_open(&accident->one, &accident->world, &options);
     peer_open(&accident->two, &accident->world, &options);
+    struct hf_lock *first = lock_held(&accident->one, "first", 200); /* which makes the epoch */
+    IS(HF_OK, hf_lock_release(first, NULL));
+    hf_lock_free(first);
 }
 
 static void accident_close(struct place_of_accident *accident)
@@ -438,6 +441,7 @@ static void a_damaged_epoch_is_no_epoch(void **state)
     struct hf_lock *old = lock_held(&accident.one, "deploy", 200);
     struct hf_lock *fresh = lock_of(&accident.two, "other", 200);
     world_write(&accident.world, LAYOUT_EPOCH_FOLDER "default.json", VIEW("{\"epoch\":"));
+    world_write(&accident.world, LAYOUT_EPOCH_COPY_FOLDER "default.json", VIEW(""));
     IS(HF_OK, hf_lock_renew(old, &error));
     IS(HF_OK, hf_lock_release(old, &error));
     IS(HF_OK, hf_lock_acquire(old, 0, &error));
@@ -529,6 +533,144 @@ static void a_foreign_lease_is_respected(void **state)
     accident_close(&accident);
 }
 
+/* ---- How long the barrier lasts ------------------------------------------------------ */
+
+#define DOCUMENT LAYOUT_EPOCH_FOLDER "default.json"
+
+/* Clients with the longest ttl of an hour, who record limits of a tenth of a second and more. */
+static void set_policy(struct pair *pair, struct span period)
+{
+    struct hf_client *clients[] = { pair->one.client, pair->two.client };
+    struct limit_policy policy = { .floor = SPAN_MS(100), .period = period };
+    for (size_t i = 0; i < 2; i++)
+        clients[i]->space.policy = clients[i]->chunk_space.policy = policy;
+}
+
+/* The ttl of the barrier that stands in a table after damage. */
+static int64_t barrier_ms(struct pair *pair, const char *scope, const char *key)
+{
+    struct hf_lock *lock = lock_of(&pair->two, scope, 200);
+    world_write(&pair->world, key, VIEW("oh dear"));
+    IS(HF_HELD, hf_lock_acquire(lock, 0, NULL));
+    char *text = world_text(&pair->world, key);
+    const char *at = text ? strstr(text, "\"ttl_ms\":") : NULL;
+    ASSERT(at && strstr(text, TABLE_REPLACED));
+    int64_t ms = strtoll(at + strlen("\"ttl_ms\":"), NULL, 10);
+    free(text);
+    hf_lock_free(lock);
+    return ms;
+}
+
+static void use_for(struct pair *pair, const char *scope, int64_t ttl_ms)
+{
+    struct hf_lock *lock = lock_held(&pair->one, scope, ttl_ms);
+    IS(HF_OK, hf_lock_release(lock, NULL));
+    hf_lock_free(lock);
+}
+
+static void the_barrier_is_as_long_as_leases_can_be(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_S(3600));
+    use_for(pair, "deploy", 500);
+    use_for(pair, "range:7:0-9", 200);
+    use_for(pair, "path:/a", 60000);
+    use_for(pair, "chunk:a", 1000);
+    ASSERT(barrier_ms(pair, "deploy", "default/meta/deploy.json") == 500);
+    ASSERT(barrier_ms(pair, "range:7:0-9", "default/inode/7.json") == 200);
+    ASSERT(barrier_ms(pair, "path:/a", "default/paths.json") == 72000); /* rounded up */
+    ASSERT(barrier_ms(pair, "chunk:a", "metadata/compaction-leases.json") == 1000);
+}
+
+/* Whatever it is that was damaged: nobody knows who had what there. */
+static void a_longer_lease_of_another_name_counts(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_S(3600));
+    use_for(pair, "deploy", 500);
+    use_for(pair, "other", 5000);
+    ASSERT(barrier_ms(pair, "deploy", "default/meta/deploy.json") == 6000);
+}
+
+static void who_held_it_is_over_before_the_next(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_S(3600));
+    struct hf_lock_options options = { .ttl_ms = 1000, .no_renewal = true };
+    struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
+    struct hf_lock *other = lock_of(&pair->two, "deploy", 1000);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
+    world_write(&pair->world, "default/meta/deploy.json", VIEW(""));
+    struct mono_time start = now();
+    IS(HF_OK, hf_lock_acquire(other, 20000, NULL));
+    ASSERT(hf_lock_check(lock, NULL) != HF_OK);
+    if (world_is_local())
+        ASSERT(ms_since(start) < 10000);
+    hf_lock_free(lock);
+    hf_lock_free(other);
+}
+
+/* Each of these is one that nobody has recorded a limit for. */
+static void what_is_not_known_to_be_shorter_is_as_long_as_any(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_S(3600));
+    use_for(pair, "deploy", 500);
+    ASSERT(barrier_ms(pair, "chunk:a", "metadata/compaction-leases.json") == 3600000);
+    world_write(&pair->world, DOCUMENT,
+                VIEW("{ \"format\": \"holdfast.epoch/1\", \"epoch\": 5, \"write\": \"9c\" }"));
+    ASSERT(barrier_ms(pair, "deploy", "default/meta/deploy.json") == 3600000);
+    use_for(pair, "another", 700);
+    ASSERT(barrier_ms(pair, "another", "default/meta/another.json") == 3600000);
+}
+
+static void a_limit_is_recorded_before_the_lease(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_S(3600));
+    use_for(pair, "deploy", 500);
+    ASSERT(world_times(&pair->world, DOCUMENT, "\"500\"") == 1);
+    way_shut(&pair->one.way, "epoch", REFUSE(HF_UNAVAILABLE));
+    struct hf_lock *lock = lock_of(&pair->one, "deploy", 9000);
+    struct hf_error error;
+    ASSERT(hf_lock_acquire(lock, 0, &error) != HF_OK);
+    ASSERT(world_times(&pair->world, "default/meta/deploy.json", "\"ttl_ms\":9000") == 0);
+    way_open(&pair->one.way);
+    IS(HF_OK, hf_lock_acquire(lock, 0, &error));
+    ASSERT(world_times(&pair->world, DOCUMENT, "\"12000\"") == 1);
+    hf_lock_free(lock);
+}
+
+static void a_limit_is_dropped_when_it_is_past(void **state)
+{
+    struct pair *pair = *state;
+    if (!world_is_local())
+        skip();
+    pair->one.client->space.settings.skew_tolerance = SPAN_US(0);
+    pair->two.client->space.settings.skew_tolerance = SPAN_US(0);
+    set_policy(pair, SPAN_MS(600));
+    use_for(pair, "deploy", 2000);
+    use_for(pair, "deploy", 200);
+    ASSERT(barrier_ms(pair, "deploy", "default/meta/deploy.json") == 2000);
+    pass_ms(2700);
+    use_for(pair, "other", 200);
+    ASSERT(barrier_ms(pair, "other", "default/meta/other.json") == 200);
+}
+
+static void a_renewal_needs_a_limit_too(void **state)
+{
+    struct pair *pair = *state;
+    set_policy(pair, SPAN_MS(500));
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 4000);
+    pass_ms(world_is_local() ? 700 : 2500);
+    world_write(&pair->world, DOCUMENT,
+                VIEW("{ \"format\": \"holdfast.epoch/1\", \"epoch\": 0, "
+                     "\"longest\": { } }"));
+    IS(HF_OK, hf_lock_renew(lock, NULL));
+    ASSERT(world_times(&pair->world, DOCUMENT, "\"6000\"") == 1);
+    hf_lock_free(lock);
+}
+
 int main(int argc, char **argv)
 {
     if (!world_kind_set(argc, argv))
@@ -543,11 +685,23 @@ int main(int argc, char **argv)
            what_fits_no_memory_is_replaced),
         IT("a name whose table was damaged may have lost a state, which its table says",
            only_names_may_have_lost_a_state),
-        IT("where the epoch is damaged no table is born or replaced",
+        IT("where the epoch and its copy are damaged no table is born or replaced",
            a_damaged_epoch_is_no_epoch),
         IT("who waits gets it after all", damage_while_one_waits),
         IT("a table that others may understand is left alone",
            what_others_may_understand_is_left_alone),
+        PAIR("the barrier after damage is as long as leases of that kind can be",
+             the_barrier_is_as_long_as_leases_can_be),
+        PAIR("a longer lease of another name counts", a_longer_lease_of_another_name_counts),
+        PAIR("whoever held it is over before the next gets it",
+             who_held_it_is_over_before_the_next),
+        PAIR("where nothing is recorded a lease can be as long as any",
+             what_is_not_known_to_be_shorter_is_as_long_as_any),
+        PAIR("how long a lease is is recorded before it is granted",
+             a_limit_is_recorded_before_the_lease),
+        PAIR("a limit is dropped when every lease under it is over",
+             a_limit_is_dropped_when_it_is_past),
+        PAIR("a renewal needs a limit too", a_renewal_needs_a_limit_too),
         IT("a lease of another program is in force, however long that says it is",
            a_foreign_lease_is_respected),
     };

@@ -104,18 +104,27 @@ def error(code, more="", message="a message"):
 # ---- How buckets behave -----------------------------------------------------------------------
 
 
-def list_bucket(connection, request):
-    """One page of what starts with the prefix."""
-    prefix = request.query.get("prefix", [""])[0]
-    after = request.query.get("start-after", [""])[0]
+def listing(request):
+    """One page with everything, keys as they are asked for: encoded."""
+    asked = request.query
+    prefix, delimiter = asked.get("prefix", [""])[0], asked.get("delimiter", [""])[0]
+    after = asked.get("start-after", [""])[0]
     with LOCK:
-        found = sorted((key, body) for (bucket, key), body in OBJECTS.items()
-                       if bucket == request.bucket and key.startswith(prefix) and key > after)
-    rows = "".join(f'<Contents><Key>{key}</Key><ETag>"{hashlib.md5(body).hexdigest()}"</ETag>'
-                   f"<Size>{len(body)}</Size><LastModified>2026-02-06T10:00:00.000Z"
-                   "</LastModified></Contents>" for key, body in found)
-    connection.reply(200, "<ListBucketResult><IsTruncated>false</IsTruncated>"
-                          f"{rows}</ListBucketResult>")
+        objects = sorted((key, body) for (bucket, key), body in OBJECTS.items()
+                         if bucket == request.bucket and key.startswith(prefix) and key > after)
+    rows, folders = [], set()
+    for key, body in objects:
+        rest = key[len(prefix):]
+        if delimiter and delimiter in rest:
+            folders.add(prefix + rest[:rest.index(delimiter) + 1])
+            continue
+        rows.append(f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>{len(body)}</Size>"
+                    f"<ETag>{hashlib.md5(body).hexdigest()}</ETag>"
+                    "<LastModified>2026-02-06T10:00:00.000Z</LastModified></Contents>")
+    rows += [f"<CommonPrefixes><Prefix>{urllib.parse.quote(folder)}</Prefix></CommonPrefixes>"
+             for folder in sorted(folders)]
+    return ("<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+            + "".join(rows) + "</ListBucketResult>")
 
 
 def delete_many(connection, request):
@@ -129,7 +138,7 @@ def delete_many(connection, request):
 def plain(connection, request):
     """A small S3: conditions with quoted ETags, ranges, listings, deletes of one and of many."""
     if request.method == "GET" and request.key == "" and "list-type" in request.query:
-        return list_bucket(connection, request)
+        return connection.reply(200, listing(request))
     if request.method == "POST" and "delete" in request.query:
         return delete_many(connection, request)
     name = (request.bucket, request.key)

@@ -599,6 +599,8 @@ static void bodies_of_fenced_objects_go(void **state)
 static void a_damaged_table_is_replaced(void **state)
 {
     struct sweep_kit *kit = *state;
+    world_write(&kit->world, LAYOUT_EPOCH_FOLDER "default.json",
+                VIEW("{\"format\":\"" LAYOUT_EPOCH_FORMAT "\",\"epoch\":0}"));
     world_write(&kit->world, "default/meta/a.json", VIEW("{"));
     struct sweep_report report = run_full(kit);
     assert_int_equal(report.failed, 0);

@@ -496,6 +496,8 @@ static void test_damaged_table_is_replaced(void **state)
         struct compact_settings settings = bench_settings();
         bench_open(&bench, 1, &settings);
         bench_add(&bench, 3);
+        world_write(&bench.world, LAYOUT_EPOCH_FOLDER "default.json",
+                    VIEW("{\"format\":\"" LAYOUT_EPOCH_FORMAT "\",\"epoch\":0}"));
         world_write(&bench.world, "metadata/compaction-leases.json", VIEW("{\"format\":"));
         struct worker_totals totals =
             run_worker(&bench.hands[0], options_of(modes[i]), HF_UNAVAILABLE);

@@ -36,8 +36,8 @@
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
 
-/* Whether a namespace cannot have this name: folders at the top of a bucket that are something else.
- * Names that start with a dot are none anyway. */
+/* Whether a namespace cannot have this name: folders at the top of a bucket that are something
+ * else. Names that start with a dot are none anyway. */
 bool layout_namespace_reserved(struct view name);
 
 /* Keys: their larger states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>; which tables have
@@ -119,8 +119,9 @@ bool layout_index_valid(struct view name);
 bool layout_shard_valid(struct view shard);
 
 /* Whether an object of this key is Holdfast's own, by its name alone: documents, chunks, states,
- * bodies of fenced objects. Lease tables of namespaces are left to table_key_is_ours; entries in the
- * inbox of an index, which anybody may put, and fences, which have their users' names, are not. */
+ * bodies of fenced objects. Lease tables of namespaces are left to table_key_is_ours; entries in
+ * the inbox of an index, which anybody may put, are not, nor are fences, which have their users'
+ * names. */
 bool layout_is_own(struct view key);
 
 #endif

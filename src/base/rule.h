@@ -70,8 +70,12 @@
     ROW(CANCEL_GIVES_BACK, "locks", "a cancel leaves what was granted meanwhile")              \
     /* Epochs, births and damage. */                                                           \
     ROW(BARRIER_AFTER_DAMAGE, "epochs", "replaces a damaged table by one that grants at once") \
-    ROW(BARRIER_OF_TTL_MAX, "epochs",                                                          \
+    ROW(BARRIER_OF_THE_LONGEST, "epochs",                                                      \
         "the barrier after damage is shorter than leases can be")                              \
+    ROW(LIMIT_BEFORE_THE_GRANT, "epochs",                                                      \
+        "records how long a lease can be once it is granted")                                  \
+    ROW(LIMIT_AFTER_THE_MARK, "epochs", "reads how long leases can be, then marks the damage") \
+    ROW(LIMIT_OUTLIVES_ITS_LEASES, "epochs", "drops a limit while leases can be that long")    \
     ROW(DAMAGE_RAISES_EPOCH, "epochs", "replaces a damaged table without raising the epoch")   \
     ROW(DAMAGE_IS_MARKED, "epochs", "replaces damage that may come again, by its ETag")        \
     ROW(ADOPTION_RAISES_EPOCH, "epochs",                                                       \
@@ -81,6 +85,8 @@
     ROW(BORN_SO_EVERYWHERE, "epochs",                                                          \
         "a table is born in one write by who has not learnt that tables are purged")           \
     ROW(EPOCH_AFTER_THE_STUB, "epochs", "reads the epoch before the stub has landed")          \
+    ROW(EPOCH_COPY_FIRST, "epochs", "raises the epoch's document before its copy")             \
+    ROW(LOST_EPOCH_IS_NOT_ZERO, "epochs", "takes a lost epoch document for epoch 0")           \
     /* Fenced objects. */                                                                      \
     ROW(LOWER_TOKEN_IS_FENCED, "fenced", "writes with a lower token than the last")            \
     ROW(SAME_TOKEN_IN_ORDER, "fenced", "an older write of the same lease goes over a newer")   \

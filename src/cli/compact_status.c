@@ -122,6 +122,15 @@ static bool is_pin(const struct lease *lease)
     return lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_PIN;
 }
 
+static void note_barrier(struct overview *view, const struct lease_table *table,
+                         const struct lease *lease, const struct evidence *evidence)
+{
+    struct buffer text = BUFFER_INIT(HF_WHY_MAX);
+    append_barrier(&text, &table->settings, evidence, lease);
+    snprintf(view->blocked, sizeof view->blocked, "%.*s", VIEW_ARGS(buffer_view(&text)));
+    buffer_release(&text);
+}
+
 static void look_at_leases(void *argument, const struct lease_table *table,
                            const struct evidence *evidence)
 {
@@ -131,6 +140,8 @@ static void look_at_leases(void *argument, const struct lease_table *table,
         bool over = chunks_lease_over(table, lease, evidence);
         if (!over && is_pin(lease))
             view->pins++;
+        else if (!over && lease_is_barrier(lease))
+            note_barrier(view, table, lease, evidence);
         else if (!over)
             json_push(&view->jobs, lease_as_job(lease, evidence));
         else if (lease->output.size > 0 && lease->status != LEASE_COMPLETED)

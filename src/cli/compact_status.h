@@ -34,7 +34,8 @@ struct overview {
     uint64_t retired, condemned; /* deleting */
     size_t catalog_count;
     json_t *catalogs;
-    json_t *jobs; /* under way */
+    json_t *jobs;             /* under way */
+    char blocked[HF_WHY_MAX]; /* by what, and until when nothing is granted */
     uint64_t pins, unsettled;
     uint64_t committed, failed, lost; /* in the last hour */
     uint64_t committed_bytes;

@@ -56,6 +56,7 @@ void overview_tell_json(struct overview *view)
     json_add_bool(&object, "paused", view->paused);
     json_add_words(&object, "paused_why", view_of(view->paused ? view->why : ""));
     json_add_bool(&object, "barred", view->leased.barred.count > 0);
+    json_add_words(&object, "barred_why", view_of(view->blocked));
     json_add_bool(&object, "needs_allow_exec", view->needs_allow_exec);
     json_add(&object, "settings", json_incref(view->settings));
     json_add(&object, "levels", levels_as_json(view));
@@ -212,7 +213,8 @@ void overview_tell(struct overview *view)
     if (view->leased.damage.status != HF_OK)
         output_print(out, LABEL "damaged: a run replaces it\n", "lease table");
     else if (view->leased.barred.count > 0)
-        output_print(out, LABEL "%s\n", "lease table", CHUNKS_BARRED);
+        output_print(out, LABEL "%s\n", "lease table",
+                     view->blocked[0] ? view->blocked : CHUNKS_BARRED);
     tell_levels(out, view);
     output_print(out, LABEL "%" PRIu64 " of %" PRIu64 " at level 0, pressure %" PRIu64 " %%\n",
                  "backlog", view->levels[0].chunks, view->backlog_max, view->pressure);

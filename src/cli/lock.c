@@ -248,6 +248,24 @@ const struct command lock_commands[] = {
         .run = run_store_restored,
     },
     {
+        .path = "store repair epoch",
+        .summary = "rebuild a token epoch that is lost",
+        .options = { { .name = "ns",
+                       .type = OPTION_TEXT,
+                       .value = "NAME",
+                       .summary = "only that of this namespace (default: of all)" } },
+        .details = { "The upper half of every token is the epoch of its namespace, kept in "
+                     ".holdfast/epoch and in a copy. While neither can be read no new lock is "
+                     "made and no damaged lock table is replaced: tokens could fall.",
+                     "The epoch is written anew above every token that any lock table, key, "
+                     "fenced object or shard in the store shows, which takes a read of every "
+                     "object, and never lower than it is known to be. Nothing else is "
+                     "changed, and workers may go on meanwhile." },
+        .json = "JSON lines, one per namespace",
+        .examples = { { "holdfast store repair epoch", "look at every namespace" } },
+        .run = run_store_repair_epoch,
+    },
+    {
         .path = "clock",
         .summary = "show what is known of the store's clock",
         .details = { "Leases are judged by the store's clock, never by comparing those of two "

@@ -19,6 +19,7 @@ enum hf_status run_locks_watch(struct cli *cli);
 enum hf_status run_write(struct cli *cli);
 enum hf_status run_read(struct cli *cli);
 enum hf_status run_store_restored(struct cli *cli);
+enum hf_status run_store_repair_epoch(struct cli *cli);
 enum hf_status run_clock(struct cli *cli);
 
 /* ---- Rows of several commands -------------------------------------------------------- */
@@ -122,6 +123,13 @@ size_t lease_waiters(const struct lease_table *table, const struct lease *lease)
 
 /* "deploy", "tree:/a", "chunk:a and 3 more"; for a barrier "everything in TABLE". */
 void append_scopes(struct buffer *to, const struct sight *sight, const struct lease *lease);
+
+/* Whether it is a barrier: nobody holds it, and nothing is granted until it is over. */
+bool lease_is_barrier(const struct lease *lease);
+
+/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". */
+void append_barrier(struct buffer *to, const struct lease_settings *settings,
+                    const struct evidence *evidence, const struct lease *lease);
 
 /* The lease of an active one as hf_lock_text writes it. */
 void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease);

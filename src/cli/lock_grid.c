@@ -153,7 +153,13 @@ void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
         grid_print(grid, "%s", lease_status_name(lease->status));
     grid_cell(grid, buffer_view(&scopes));
     add_mode(grid, lease);
-    grid_cell(grid, lease->holder);
+    if (place == 0 && lease->status == LEASE_ACTIVE && lease_is_barrier(lease)) {
+        buffer_clear(&scopes);
+        append_barrier(&scopes, &sight->settings, &sight->evidence, lease);
+        grid_cell(grid, buffer_view(&scopes));
+    } else {
+        grid_cell(grid, lease->holder);
+    }
     if (place > 0) {
         for (int i = 0; i < 4; i++)
             grid_cell(grid, VIEW("-"));

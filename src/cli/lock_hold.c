@@ -96,6 +96,10 @@ void append_holder(struct buffer *text, const struct sight *sight, const struct 
 {
     char span[SPAN_TEXT_MAX];
     struct span left = lease_left(lease, &sight->evidence);
+    if (lease_is_barrier(lease)) {
+        append_barrier(text, &sight->settings, &sight->evidence, lease);
+        return;
+    }
     append_scopes(text, sight, lease);
     buffer_append(text, VIEW(" is held by "));
     escape_append(text, view_first(lease->holder, 60));

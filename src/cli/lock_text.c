@@ -49,6 +49,32 @@ void append_scopes(struct buffer *to, const struct sight *sight, const struct le
         buffer_print(to, " and %zu more", lease->scope_count - 1);
 }
 
+bool lease_is_barrier(const struct lease *lease)
+{
+    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
+}
+
+void append_barrier(struct buffer *to, const struct lease_settings *settings,
+                    const struct evidence *evidence, const struct lease *lease)
+{
+    char time[TIME_TEXT_MAX], span[SPAN_TEXT_MAX];
+    enum lease_proof proof;
+    struct mono_time end = lease_provable_at(settings, lease, evidence, &proof);
+    struct span left = mono_since(end, evidence->now);
+    struct view minute =
+        view_first(view_from(view_of(time_text(lease->acquired_at, time)), 11), 5);
+    buffer_append(to, VIEW("blocked: "));
+    if (view_equal(lease->holder, VIEW(TABLE_REPLACED)))
+        buffer_append(to, VIEW("the table was damaged and replaced"));
+    else
+        escape_append(to, view_first(lease->holder, 60));
+    buffer_print(to, " at %.*s UTC; free again ", VIEW_ARGS(minute));
+    if (left.us > 0)
+        buffer_print(to, "in %s", brief_text(left, span));
+    else
+        buffer_append(to, VIEW("now"));
+}
+
 void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease)
 {
     buffer_print(to, "%" PRIu64 ":%.*s:%.*s", lease->token, VIEW_ARGS(lease->id),
@@ -120,6 +146,7 @@ static void set_grant(json_t **object, const struct sight *sight, const struct l
     buffer_release(&text);
     set(object, "expires_in_ms", ms_as_json(lease_left(lease, &sight->evidence)));
     set(object, "takeover", takeover_as_json(sight, lease));
+    set(object, "barrier", json_boolean(lease_is_barrier(lease)));
     size_t waiters = lease_waiters(sight->table, lease);
     set(object, "waiters", json_integer((json_int_t)waiters));
 }

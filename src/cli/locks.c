@@ -185,8 +185,13 @@ static void show_times(struct output *out, const struct sight *sight, const stru
 static void show_lease(struct output *out, const struct sight *sight, const struct lease *lease)
 {
     struct buffer text = BUFFER_INIT(4 * KEY_BYTES_MAX);
-    bool barrier = lease->scope_count == 0 && lease->token > 0; /* else of another program */
-    show_text(out, barrier ? "barrier" : "holder", lease->holder);
+    if (lease_is_barrier(lease)) {
+        append_barrier(&text, &sight->settings, &sight->evidence, lease);
+        show_text(out, "barrier", buffer_view(&text));
+        buffer_clear(&text);
+    } else {
+        show_text(out, "holder", lease->holder);
+    }
     append_scopes(&text, sight, lease);
     show_text(out, "  scope", buffer_view(&text));
     buffer_clear(&text);

@@ -1,9 +1,8 @@
-/* store_restored.c: `store restored`: after a restore from backup. */
+/* store_restored.c: `store restored`, after a restore from backup, and `store repair epoch`. */
 #include "base/layout.h"
 #include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/lock.h"
-#include "lock/epoch.h"
 #include "lock/restore.h"
 
 #include <inttypes.h>
@@ -73,13 +72,13 @@ static enum hf_status raise(struct restoring *restoring, const char *ns, struct 
 {
     struct cli *cli = restoring->cli;
     uint64_t epoch;
+    struct restore_sight sight;
     enum hf_status status = restoring->yes ? restore_epoch(restoring->client, &epoch, error)
-                                           : epoch_read(cli->store, view_of(ns),
-                                                        (struct mono_time){ 0 }, &epoch, error);
+                                           : restore_look(restoring->client, &sight, error);
     if (status != HF_OK)
         return status;
     if (!restoring->yes)
-        epoch += RESTORE_EPOCHS;
+        epoch = (sight.lost ? sight.shown >> 32 : sight.epoch) + RESTORE_EPOCHS;
     restoring->epoch = epoch;
     if (epoch > restoring->epoch_highest)
         restoring->epoch_highest = epoch;
@@ -175,4 +174,63 @@ enum hf_status run_store_restored(struct cli *cli)
     if (status == HF_OK)
         tell_end(&restoring);
     return status;
+}
+
+/* ---- repair epoch -------------------------------------------------------------------- */
+
+static void tell_repaired(struct cli *cli, const char *ns, const struct restore_sight *sight,
+                          uint64_t epoch)
+{
+    const char *found = sight->known ? "it could be read" : "it was never written";
+    if (sight->lost)
+        found = "it was lost";
+    else if (sight->known && epoch > sight->epoch)
+        found = "it was behind the tokens that were given";
+    if (cli->json)
+        output_json(&cli->out,
+                    json_pack("{s:s, s:I, s:I, s:b}", "namespace", ns, "epoch",
+                              (json_int_t)epoch, "highest_token", (json_int_t)sight->shown,
+                              "rebuilt", !sight->known || epoch > sight->epoch));
+    else if (!cli->quiet)
+        output_print(&cli->out,
+                     "namespace %s: its token epoch is %" PRIu64 "; %s, and the highest "
+                     "token that anything shows is %" PRIu64 "\n",
+                     ns, epoch, found, sight->shown);
+}
+
+static enum hf_status repair_namespace(void *argument, const char *ns, struct hf_error *error)
+{
+    struct cli *cli = argument;
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_client *client;
+    struct restore_sight sight;
+    uint64_t epoch = 0;
+    options.ns = ns;
+    enum hf_status status = client_new(cli->store, &options, &client, error);
+    if (status != HF_OK)
+        return status;
+    status = restore_repair(client, &sight, &epoch, error);
+    hf_client_close(client);
+    if (status == HF_OK)
+        tell_repaired(cli, ns, &sight, epoch);
+    else
+        error_prefix(error, "namespace %s", ns);
+    return status;
+}
+
+enum hf_status run_store_repair_epoch(struct cli *cli)
+{
+    const struct option_value *ns = cli_option(cli, "ns");
+    struct view known = VIEW(LAYOUT_NAMESPACE_DEFAULT);
+    enum hf_status status = ns ? name_check(ns->text, &cli->error) : HF_OK;
+    if (status == HF_OK)
+        status = cli_open_store(cli);
+    if (status == HF_OK && ns) {
+        char name[NAME_BYTES_MAX + 1];
+        snprintf(name, sizeof name, "%.*s", VIEW_ARGS(ns->text));
+        return repair_namespace(cli, name, &cli->error);
+    }
+    return status == HF_OK
+               ? restore_namespaces(cli->store, &known, 1, repair_namespace, cli, &cli->error)
+               : status;
 }

@@ -171,6 +171,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
 {
     struct mono_time sent = env_now(doc->store->env);
     buffer_clear(&doc->text);
+    doc->unreadable = false;
     struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
     if (doc->body && !doc->stale)
         get.none_match = doc->etag;
@@ -181,7 +182,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         doc->doubted = false;
         return HF_OK;
     }
-    if (status == HF_INVALID && get.info.size > doc->type->bytes_max)
+    doc->unreadable = status == HF_INVALID && get.info.size > doc->type->bytes_max;
+    if (doc->unreadable)
         return error_set(error, HF_CORRUPT, "%s", get.error.why);
     if (status != HF_OK) {
         *error = get.error;
@@ -190,6 +192,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     void *body;
     struct mono_time arrived = RULE(WATCH_SINCE_ARRIVAL) ? env_now(doc->store->env) : sent;
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
+    doc->unreadable = status == HF_CORRUPT;
     if (status == HF_OK)
         set_body(doc, body, &get.info.etag);
     if (status == HF_OK)
@@ -342,12 +345,12 @@ static void finish_all(struct batch *batch)
     }
 }
 
-static void fail_all(struct batch *batch, const struct hf_error *error)
+static void fail_all(const struct doc *doc, struct batch *batch, const struct hf_error *error)
 {
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->error = *error;
-        op->damaged = error->status == HF_CORRUPT;
+        op->damaged = error->status == HF_CORRUPT && doc->unreadable;
         if (op->unsure)
             op->error.status = HF_UNSURE;
         op->finished = true;
@@ -378,7 +381,7 @@ static void after_failure(struct doc *doc, struct batch *batch, enum hf_status s
     if (worth_retrying(status))
         put_off_all(batch, error);
     else
-        fail_all(batch, error);
+        fail_all(doc, batch, error);
 }
 
 /* Whether a write that was answered so may have landed all the same, or may yet. Something

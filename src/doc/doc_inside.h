@@ -26,6 +26,7 @@ struct doc {
     void *body;       /* as we know it, or NULL */
     struct etag etag; /* of the body; empty: the object does not exist yet */
     bool stale;       /* the body is kept for its sightings only */
+    bool unreadable;  /* the object, when it was last loaded */
     bool doubted;   /* nothing may be told of the body before it was compared with the store */
     bool prepared;  /* it can be used */
     bool unwritten; /* preparing it has changed it */

@@ -107,6 +107,15 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
     return told;
 }
 
+bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings *settings,
+                      struct span ttl, const struct evidence *evidence)
+{
+    if (limit->ttl.us < ttl.us || limit->until.clock == 0)
+        return limit->ttl.us >= ttl.us;
+    return !settings->watch_only && stamp_is_readable(limit->until, evidence) &&
+           evidence->latest.us <= limit->until.us;
+}
+
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence)
 {

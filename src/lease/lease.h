@@ -162,6 +162,19 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
                                    const struct lease *lease, const struct evidence *evidence,
                                    enum lease_proof *ret_proof);
 
+/* Leases up to this ttl may be granted and renewed until then, on the store's clock (clock 0: for
+ * ever). It is recorded where whoever replaces a damaged table finds it (src/lock/limits.h), so
+ * that it knows how long the leases are that nobody can read any more. A ttl of 0: none is known.
+ * */
+struct ttl_limit {
+    struct span ttl;
+    struct stamp until;
+};
+
+/* Whether a lease of this ttl may be granted by an attempt with this evidence. */
+bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings *settings,
+                      struct span ttl, const struct evidence *evidence);
+
 /* Until when its holder may use it, on the holder's boot-time clock, if it was granted or
  * renewed by an attempt that began at t0 with this evidence. */
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,

@@ -53,6 +53,7 @@ struct lease_table {
     bool of_shard; /* it is the lock of a shard: it has a face (face.c) */
     uint64_t next_token;
     struct lease_settings settings;
+    struct ttl_limit limit; /* known to be recorded by whoever wrote it here */
     struct lease **leases;
     size_t lease_count;
     struct waiter *waiters;
@@ -154,15 +155,23 @@ struct table_op {
     bool wait;               /* wanted->poll says how often it will look */
     struct span once_per;    /* acquire, claim: not if it was completed within this ... */
     struct span once_slack;  /* ... less this */
-    uint64_t epoch;          /* barrier: tokens go on from this epoch */
+    uint64_t epoch;          /* barrier: tokens go on from this epoch; grants: once theirs are
+                                used up */
     const struct view *mine; /* nonces of this operation's own earlier attempts */
     size_t mine_count;
+    bool limited;           /* grant and renew only what is known to be within a limit ... */
+    struct ttl_limit limit; /* ... as the table has it, or this one */
+    struct span ttl_unsaid; /* and so long can one be that does not say */
 
     enum table_outcome outcome;
-    bool changed;     /* the table must be written */
-    bool already;     /* it had happened before: by the attempt of `granted_by` */
-    bool in_line;     /* acquire: it stood in line before */
-    bool needs_time;  /* refused, and written all the same: that tells the store's time */
+    bool changed;    /* the table must be written */
+    bool already;    /* it had happened before: by the attempt of `granted_by` */
+    bool in_line;    /* acquire: it stood in line before */
+    bool needs_time; /* refused, and written all the same: that tells the store's time */
+    bool
+        needs_epoch; /* refused: this epoch's tokens are used up, and `epoch` is no later one */
+    bool needs_limit; /* refused: no limit allows a lease of `ttl_needed` */
+    struct span ttl_needed;
     uint64_t granted; /* the token */
     struct view granted_by;
     struct store_time expires; /* of what was granted or renewed */

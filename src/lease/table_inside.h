@@ -132,4 +132,13 @@ void queue_settle(struct lease_table *table, struct mono_time now);
 /* Drops the waiters of sessions that let their turn pass; true when there were any. */
 bool queue_drop_missed(struct lease_table *table, struct mono_time now);
 
+/* ---- permit.c ------------------------------------------------------------------------ */
+
+/* That there is a token left; goes on in a later epoch where the operation names one. */
+enum hf_status permit_token(struct lease_table *table, struct table_op *op);
+
+/* That it is known that a lease of this ttl can be. */
+enum hf_status permit_ttl(struct lease_table *table, struct span ttl,
+                          const struct evidence *evidence, struct table_op *op);
+
 #endif

@@ -31,6 +31,17 @@ static void write_number(struct buffer *text, struct view before, int64_t number
     buffer_append_i64(text, number);
 }
 
+static void write_limit(const struct ttl_limit *limit, struct buffer *text)
+{
+    char until[STAMP_TEXT_MAX];
+    if (limit->ttl.us == 0)
+        return;
+    write_number(text, VIEW(",\"limit_ms\":"), limit->ttl.us / 1000);
+    buffer_append(text, VIEW(",\"limit_until\":\""));
+    buffer_append(text, view_of(stamp_text(limit->until, until)));
+    buffer_append_byte(text, '"');
+}
+
 static void write_settings(const struct lease_table *table, struct buffer *text)
 {
     const struct lease_settings *settings = &table->settings;
@@ -41,6 +52,7 @@ static void write_settings(const struct lease_table *table, struct buffer *text)
     write_number(text, VIEW(",\"late_ms\":"), settings->late_bound.us / 1000);
     buffer_append(text, VIEW(",\"takeover\":"));
     buffer_append(text, settings->watch_only ? VIEW("\"observed\"") : VIEW("\"any\""));
+    write_limit(&table->limit, text);
     buffer_append(text, buffer_view(&table->unknown_settings));
     buffer_append_byte(text, '}');
 }
@@ -397,6 +409,7 @@ static void decode_settings(struct decoding *d)
     struct lease_settings *settings = &table->settings;
     struct view name, word = VIEW("any");
     uint64_t number;
+    bool until_known = false;
     for (json_enter_object(r); json_next_member(r, &name);) {
         if (view_equal(name, VIEW("drift_ppm"))) {
             if (json_take_u64(r, 500000, &number))
@@ -416,10 +429,16 @@ static void decode_settings(struct decoding *d)
                 d->later = true;
                 json_fail(r, "an unknown way of taking over: upgrade");
             }
+        } else if (view_equal(name, VIEW("limit_ms"))) {
+            take_ms(r, &table->limit.ttl);
+        } else if (view_equal(name, VIEW("limit_until"))) {
+            until_known = json_take_plain(r, &word) && stamp_parse(word, &table->limit.until);
         } else {
             keep_unknown(r, name, &table->unknown_settings);
         }
     }
+    if (!until_known)
+        table->limit = (struct ttl_limit){ .ttl = SPAN_US(0) };
 }
 
 static enum member member_of(const struct lease_table *table, struct view name)

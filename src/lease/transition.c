@@ -212,8 +212,11 @@ static bool has_bytes_for(const struct lease_table *table, const struct lease *l
 static enum hf_status grant(struct lease_table *table, const struct lease *wanted,
                             const struct evidence *evidence, struct table_op *op)
 {
-    if ((table->next_token & UINT32_MAX) == UINT32_MAX)
-        return error_set(&op->error, HF_UNAVAILABLE, "this epoch's tokens are used up");
+    enum hf_status status = permit_ttl(table, wanted->ttl, evidence, op);
+    if (status == HF_OK)
+        status = permit_token(table, op);
+    if (status != HF_OK)
+        return status;
     if (op->once_per.us > 0 && time_is_yet_unknown(evidence))
         return ask_for_time(op);
     struct lease fields = *wanted;
@@ -227,7 +230,7 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
     fields.granted = op->once_per.us > 0 ? stamp_now(evidence) : (struct stamp){ 0, 0 };
     stamp(&fields, evidence);
     struct lease *lease = NULL;
-    enum hf_status status = lease_new(&fields, &lease, &op->error);
+    status = lease_new(&fields, &lease, &op->error);
     if (status == HF_OK)
         status = once_per_promise(table, lease, evidence, op);
     if (status != HF_OK) {
@@ -512,6 +515,9 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     if (lease->status != LEASE_ACTIVE && RULE(RENEW_NEVER_REVIVES))
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
+    status = permit_ttl(table, lease->ttl, evidence, op);
+    if (status != HF_OK)
+        return status;
     struct lease fields = *lease;
     fields.status = LEASE_ACTIVE;
     fields.renewals++;
@@ -717,6 +723,8 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     op->already = false;
     op->in_line = false;
     op->needs_time = false;
+    op->needs_epoch = false;
+    op->needs_limit = false;
     op->blocker[0] = '\0';
     error_clear(&op->error);
     enum hf_status status = moves[op->kind](table, op, evidence);

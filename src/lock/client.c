@@ -71,18 +71,20 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     client->env = store->env;
     client->store = store;
     clock_init(&client->clock, store);
-    client->space = (struct table_space){ .store = store,
-                                          .clock = &client->clock,
-                                          .settings = settings_of(store, options) };
+    struct table_space space = { .store = store,
+                                 .clock = &client->clock,
+                                 .settings = settings_of(store, options),
+                                 .policy = LIMIT_POLICY };
     client->poll = store->traits.clock == STORE_CLOCK_BOOT ? POLL_LOCAL : POLL_NETWORK;
     client->hour = HOUR_SPAN;
-    snprintf(client->space.ns, sizeof client->space.ns, "%s",
+    snprintf(space.ns, sizeof space.ns, "%s",
              options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
-    client->chunk_space = client->space;
-    snprintf(client->chunk_space.ns, sizeof client->chunk_space.ns, LAYOUT_NAMESPACE_DEFAULT);
-    client->shard_space = client->chunk_space;
-    client->shard_space.settings.ttl_max = SHARD_TTL_MAX;
-    client->shard_space.of_shards = true;
+    table_space_init(&client->space, &space);
+    snprintf(space.ns, sizeof space.ns, LAYOUT_NAMESPACE_DEFAULT);
+    table_space_init(&client->chunk_space, &space);
+    space.settings.ttl_max = SHARD_TTL_MAX;
+    space.of_shards = true;
+    table_space_init(&client->shard_space, &space);
     env_random_hex(client->env, NONCE_SIZE, client->session);
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
@@ -144,6 +146,7 @@ static struct place *place_new(struct hf_client *client, struct view key)
         return NULL;
     place->client = client;
     place->space = space_of(client, key);
+    place->kind = table_kind_of(key);
     place->in_index = expiry_has(client, key);
     const struct doc_type *type = place->space->of_shards ? &shard_doc_type : &table_doc_type;
     if (doc_new(client->store, &client->clock, key, type, place->space, &place->doc, NULL) !=
@@ -246,6 +249,9 @@ static void client_free(struct hf_client *client)
     check(client->shared.places.count == 0); /* of no handle, since none is left */
     map_release(&client->shared.places);
     env_mutex_release(&client->shared.mutex);
+    table_space_release(&client->space);
+    table_space_release(&client->chunk_space);
+    table_space_release(&client->shard_space);
     clock_release(&client->clock);
     if (client->owns_store)
         store_close(client->store);

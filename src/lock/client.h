@@ -25,6 +25,7 @@
 struct place {
     struct hf_client *client;
     struct table_space *space; /* of the client, or the one of chunks or shards */
+    enum table_kind kind;
     struct doc *doc;
     struct room room;
     size_t users;  /* guarded by client->shared.mutex; 0: kept warm for the next */

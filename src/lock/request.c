@@ -3,10 +3,14 @@
 
 #include "base/check.h"
 #include "base/rule.h"
+#include "lock/epoch.h"
 
 /* A damaged table is replaced so often in one request; then something damages it again. Others may
  * be at it too: each finds the mark of another, and begins anew. */
 #define REPLACE_TRIES_MAX 8
+
+/* And so often it is asked again with what it lacked, or of a table that was replaced. */
+#define ASK_TURNS_MAX 12
 
 /* ---- Applying ------------------------------------------------------------------------ */
 
@@ -79,7 +83,8 @@ static enum hf_status apply_with_guest(struct request *request, struct lease_tab
     if (status != HF_OK) { /* what an earlier attempt had come to says nothing of this one */
         request->table.outcome = TABLE_NOTHING;
         request->table.changed = request->table.already = request->table.in_line = false;
-        request->table.needs_time = false;
+        request->table.needs_time = request->table.needs_epoch = false;
+        request->table.needs_limit = false;
         request->table.cleared = 0;
         return status;
     }
@@ -128,6 +133,9 @@ void request_init(struct request *request, struct place *place, enum table_op_ki
 {
     *request = (struct request){ .table = { .kind = kind }, .place = place };
     request->op.apply = apply;
+    request->table.limited = !place->space->of_shards;
+    request->table.limit = table_limit(place->space, place->kind);
+    request->table.ttl_unsaid = place->space->settings.ttl_max;
     request->op.deadline =
         deadline.us > 0 ? deadline : mono_add(env_now(place->client->env), REQUEST_TIME);
 }
@@ -165,6 +173,66 @@ static bool needs_time(struct request *const *requests, size_t count)
     return false;
 }
 
+/* Whether it was refused for want of something that we can supply. */
+static bool lacks(const struct request *request, bool what)
+{
+    return what &&
+           (request->op.error.status == HF_UNAVAILABLE || !RULE(LIMIT_BEFORE_THE_GRANT));
+}
+
+/* Whether some of them wait for a later epoch, which they are told now. */
+static bool supply_epoch(struct place *place, struct request *const *requests, size_t count)
+{
+    const struct table_space *space = place->space;
+    struct hf_error error;
+    uint64_t epoch = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!lacks(requests[i], requests[i]->table.needs_epoch))
+            continue;
+        if (epoch == 0 && epoch_raise(space->store, space->clock, view_of(space->ns),
+                                      requests[i]->op.deadline, &epoch, &error) != HF_OK) {
+            error_prefix(&error, "this epoch's tokens are used up");
+            requests[i]->op.error = error;
+            return false;
+        }
+        requests[i]->table.epoch = epoch;
+    }
+    return epoch > 0;
+}
+
+static bool same_limit(const struct ttl_limit *a, const struct ttl_limit *b)
+{
+    return a->ttl.us == b->ttl.us && a->until.clock == b->until.clock &&
+           a->until.us == b->until.us;
+}
+
+/* Whether some of them wait until it is recorded how long their leases can be, which it is now. */
+static bool supply_limit(struct place *place, struct request *const *requests, size_t count)
+{
+    struct hf_error error;
+    const struct table_op *asked = NULL; /* the longest */
+    for (size_t i = 0; i < count; i++)
+        if (lacks(requests[i], requests[i]->table.needs_limit) &&
+            (!asked || requests[i]->table.ttl_needed.us > asked->ttl_needed.us))
+            asked = &requests[i]->table;
+    if (!asked)
+        return false;
+    enum hf_status status = HF_OK;
+    struct ttl_limit limit = table_limit(place->space, place->kind);
+    if (same_limit(&limit, &asked->limit)) { /* else we have seen one meanwhile */
+        status = table_record_limit(place->space, place->kind, asked->ttl_needed,
+                                    requests[0]->op.deadline, &error);
+        limit = table_limit(place->space, place->kind);
+    }
+    for (size_t i = 0; i < count; i++) {
+        requests[i]->table.limit = limit;
+        if (status != HF_OK && requests[i]->table.needs_limit &&
+            requests[i]->op.error.status == HF_UNAVAILABLE)
+            requests[i]->op.error = error;
+    }
+    return status == HF_OK && RULE(LIMIT_BEFORE_THE_GRANT);
+}
+
 /* Counts what was cleared, of what is known to be written. */
 static void count_cleared(struct hf_client *client, struct request *const *requests,
                           size_t count)
@@ -196,9 +264,16 @@ enum hf_status place_ask(struct place *place, struct request *const *requests, s
     enum hf_status status = update(place, ops, requests, count);
     if (needs_time(requests, count)) /* we have it now, or know that there is none */
         status = update(place, ops, requests, count);
-    for (int tries = 0; is_damaged(requests, count) && tries < REPLACE_TRIES_MAX; tries++) {
-        if (!replace_damaged(place, requests, count))
+    int replaced = 0;
+    for (int turns = 0; turns < ASK_TURNS_MAX; turns++) {
+        bool damaged = is_damaged(requests, count);
+        if (damaged && replaced++ == REPLACE_TRIES_MAX)
+            break;
+        if (damaged && !replace_damaged(place, requests, count))
             return requests[0]->op.error.status;
+        if (!damaged && !supply_limit(place, requests, count) &&
+            !supply_epoch(place, requests, count))
+            break;
         status = update(place, ops, requests, count);
     }
     return status;

@@ -2,6 +2,7 @@
 
 #include "base/layout.h"
 #include "lock/epoch.h"
+#include "lock/epoch_scan.h"
 #include "store/pages.h"
 
 #include <stdio.h>
@@ -119,6 +120,9 @@ enum hf_status restore_namespaces(struct store *store, const struct view *known,
         status = walk(store, &names, (struct list_call){ .prefix = VIEW(LAYOUT_EPOCH_FOLDER) },
                       error);
     if (status == HF_OK)
+        status = walk(store, &names,
+                      (struct list_call){ .prefix = VIEW(LAYOUT_EPOCH_COPY_FOLDER) }, error);
+    if (status == HF_OK)
         status = walk(store, &names, (struct list_call){ .delimiter = VIEW("/") }, error);
     struct found *found;
     while ((found = map_seek(&names, VIEW(""), /* beyond */ false))) {
@@ -133,13 +137,73 @@ enum hf_status restore_namespaces(struct store *store, const struct view *known,
 
 /* ---- Epochs and barriers ------------------------------------------------------------- */
 
+static struct mono_time deadline_of(const struct hf_client *client)
+{
+    return mono_add(env_now(client->env), REQUEST_TIME);
+}
+
+/* The epoch that the highest token is of which anything in the bucket shows. */
+static enum hf_status scan(struct hf_client *client, struct epoch_scan *scan,
+                           struct hf_error *error)
+{
+    struct view ns = view_of(client->space.ns);
+    enum hf_status status = epoch_scan_tables(client->store, ns, /* briefly */ false,
+                                              (struct mono_time){ 0 }, scan, error);
+    return status == HF_OK ? epoch_scan_fences(client->store, ns, scan, error) : status;
+}
+
+/* What things show is looked for where nothing else tells, or always. */
+static enum hf_status look(struct hf_client *client, bool always,
+                           struct restore_sight *ret_sight, struct hf_error *error)
+{
+    struct restore_sight sight = { .known = true };
+    struct epoch_scan shown = { 0 };
+    enum hf_status status = epoch_read(client->store, view_of(client->space.ns),
+                                       deadline_of(client), &sight.epoch, error);
+    if (status == HF_NOT_FOUND || status == HF_CORRUPT) {
+        sight.known = false;
+        status = HF_OK;
+    }
+    if (status == HF_OK && (always || !sight.known))
+        status = scan(client, &shown, error);
+    sight.shown = shown.token;
+    sight.lost = !sight.known && shown.used;
+    if (status == HF_OK)
+        *ret_sight = sight;
+    return status;
+}
+
+enum hf_status restore_look(struct hf_client *client, struct restore_sight *ret_sight,
+                            struct hf_error *error)
+{
+    return look(client, /* always */ false, ret_sight, error);
+}
+
+enum hf_status restore_repair(struct hf_client *client, struct restore_sight *ret_sight,
+                              uint64_t *ret_epoch, struct hf_error *error)
+{
+    client_active(client);
+    enum hf_status status = look(client, /* always */ true, ret_sight, error);
+    if (status != HF_OK)
+        return status;
+    uint64_t epoch = ret_sight->known ? ret_sight->epoch : 0, shown = ret_sight->shown >> 32;
+    if (ret_sight->lost) /* what was purged shows nothing any more */
+        epoch = shown + RESTORE_EPOCHS;
+    else if (shown > epoch)
+        epoch = shown + 1;
+    return epoch_rebuild(client->store, &client->clock, view_of(client->space.ns), epoch,
+                         deadline_of(client), ret_epoch, error);
+}
+
 enum hf_status restore_epoch(struct hf_client *client, uint64_t *ret_epoch,
                              struct hf_error *error)
 {
+    struct restore_sight sight;
     client_active(client);
-    return epoch_raise_by(client->store, &client->clock, view_of(client->space.ns),
-                          RESTORE_EPOCHS, mono_add(env_now(client->env), REQUEST_TIME),
-                          ret_epoch, error);
+    enum hf_status status =
+        epoch_raise_restored(client->store, &client->clock, view_of(client->space.ns),
+                             RESTORE_EPOCHS, deadline_of(client), ret_epoch, error);
+    return status == HF_CORRUPT ? restore_repair(client, &sight, ret_epoch, error) : status;
 }
 
 enum hf_status restore_table(struct hf_client *client, struct view key, uint64_t epoch,

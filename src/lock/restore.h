@@ -24,7 +24,24 @@ enum hf_status restore_namespaces(struct store *store, const struct view *known,
                                                          struct hf_error *error),
                                   void *argument, struct hf_error *error);
 
-/* Raises the epoch of the client's namespace. */
+/* What is known of the epoch of the client's namespace. */
+struct restore_sight {
+    bool known;     /* its document or its copy can be read, and says `epoch` */
+    bool lost;      /* neither can, though tokens were given */
+    uint64_t epoch; /* 0 unless it is known */
+    uint64_t shown; /* the highest token that a table, fence, state or shard shows */
+};
+
+/* What they show is looked for only where the epoch is not known. */
+enum hf_status restore_look(struct hf_client *client, struct restore_sight *ret_sight,
+                            struct hf_error *error);
+
+/* Writes the epoch anew, document and copy, above every token that anything shows, and never lower
+ * than it is known to be. *ret_sight is what was found. */
+enum hf_status restore_repair(struct hf_client *client, struct restore_sight *ret_sight,
+                              uint64_t *ret_epoch, struct hf_error *error);
+
+/* Raises the epoch of the client's namespace. One that is lost is rebuilt. */
 enum hf_status restore_epoch(struct hf_client *client, uint64_t *ret_epoch,
                              struct hf_error *error);
 

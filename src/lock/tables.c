@@ -104,6 +104,74 @@ bool table_key_is_ours(struct view key)
                HF_OK;
 }
 
+enum table_kind table_kind_of(struct view key)
+{
+    struct view rest = key;
+    struct view path = view_from(key, view_cut(&rest, '/').size);
+    if (table_key_is_of_chunks(key))
+        return TABLES_OF_CHUNKS;
+    if (view_starts_with(path, VIEW(LAYOUT_INODE_FOLDER)))
+        return TABLES_OF_INODES;
+    return view_equal(path, VIEW(LAYOUT_PATHS)) ? TABLES_OF_PATHS : TABLES_OF_NAMES;
+}
+
+/* ---- How long leases can be ---------------------------------------------------------- */
+
+void table_space_init(struct table_space *space, const struct table_space *fields)
+{
+    *space = *fields;
+    memset(space->seen.limits, 0, sizeof space->seen.limits);
+    env_mutex_init(space->store->env, &space->seen.mutex);
+}
+
+void table_space_release(struct table_space *space)
+{
+    env_mutex_release(&space->seen.mutex);
+}
+
+struct ttl_limit table_limit(struct table_space *space, enum table_kind kind)
+{
+    env_mutex_lock(&space->seen.mutex);
+    struct ttl_limit limit = space->seen.limits[kind];
+    env_mutex_unlock(&space->seen.mutex);
+    return limit;
+}
+
+static void remember_limit(struct table_space *space, enum table_kind kind,
+                           struct ttl_limit limit)
+{
+    env_mutex_lock(&space->seen.mutex);
+    space->seen.limits[kind] = limit;
+    env_mutex_unlock(&space->seen.mutex);
+}
+
+/* Whoever reads the epoch anyway sees what is recorded: of each kind the longest that can be used
+ * for a while. */
+static void remember_limits(struct table_space *space, const struct epoch_limits *limits)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    struct ttl_limit limit;
+    clock_evidence(space->clock, &evidence);
+    for (size_t kind = 0; limits->known && kind < TABLE_KINDS; kind++)
+        for (size_t i = limits->of[kind].count; i-- > 0;)
+            if (limits_find(&limits->of[kind], &space->settings, limits->of[kind].of[i].ttl,
+                            &space->policy, &evidence, &limit)) {
+                remember_limit(space, (enum table_kind)kind, limit);
+                break;
+            }
+}
+
+enum hf_status table_record_limit(struct table_space *space, enum table_kind kind,
+                                  struct span ttl, struct mono_time deadline,
+                                  struct hf_error *error)
+{
+    struct ttl_limit limit;
+    enum hf_status status = epoch_record_limit(space, kind, ttl, deadline, &limit, error);
+    if (status == HF_OK)
+        remember_limit(space, kind, limit);
+    return status;
+}
+
 /* ---- As a document ------------------------------------------------------------------- */
 
 static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
@@ -163,19 +231,22 @@ static enum hf_status prepare(void *context, void *body, struct mono_time deadli
 {
     struct table_space *space = context;
     struct lease_table *table = body;
+    struct epoch_limits limits;
     uint64_t epoch;
     bool of_another = table->adopted && space->of_shards; /* which knows of no settings */
     table->settings = of_another ? space->settings
                                  : lease_settings_stricter(&table->settings, &space->settings);
     if (is_whole(table))
         return HF_OK;
-    enum hf_status status =
-        table->adopted && RULE(ADOPTION_RAISES_EPOCH)
-            ? epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
-                          error)
-            : epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
+    bool raise = table->adopted && RULE(ADOPTION_RAISES_EPOCH);
+    enum hf_status status = raise ? epoch_raise(space->store, space->clock, view_of(space->ns),
+                                                deadline, &epoch, error)
+                                  : epoch_have(space->store, space->clock, view_of(space->ns),
+                                               deadline, &epoch, &limits, error);
     if (status != HF_OK)
         return status;
+    if (!raise)
+        remember_limits(space, &limits);
     table->adopted = false;
     if (table->next_token < first_token(epoch))
         table->next_token = first_token(epoch);
@@ -319,17 +390,15 @@ static bool mark_lost(struct table_space *space, struct view key, struct lease_t
 
 /* A table of this epoch with nothing but the barrier. */
 static enum hf_status write_barrier(struct table_space *space, struct view key,
-                                    const struct etag *damaged, uint64_t epoch,
+                                    const struct etag *damaged, uint64_t epoch, struct span ttl,
                                     struct mono_time deadline, struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1];
     env_random_hex(space->store->env, NONCE_SIZE, nonce);
     struct evidence evidence = { .nonce = view_of(nonce) };
     clock_evidence(space->clock, &evidence);
-    struct lease barrier = { .id = view_of(nonce),
-                             .holder = VIEW("replaced a damaged table"),
-                             .ttl = space->settings.ttl_max };
-    if (!RULE(BARRIER_OF_TTL_MAX))
+    struct lease barrier = { .id = view_of(nonce), .holder = VIEW(TABLE_REPLACED), .ttl = ttl };
+    if (!RULE(BARRIER_OF_THE_LONGEST))
         barrier.ttl = SPAN_MS(LEASE_TTL_MS_MIN);
     struct table_op op = { .kind = TABLE_BARRIER, .wanted = &barrier, .epoch = epoch };
     struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX);
@@ -388,6 +457,21 @@ static enum hf_status read_damaged(const struct table_space *space, struct get_c
     return status;
 }
 
+/* Nobody can grant anything there any more: how long can what was granted be? Locks of shards may
+ * be another program's, which records nothing. */
+static enum hf_status raise_after_damage(struct table_space *space, struct view key,
+                                         struct mono_time deadline, uint64_t *ret_epoch,
+                                         struct span *ret_longest, struct hf_error *error)
+{
+    struct span ignored;
+    struct view ns = view_of(space->ns);
+    *ret_longest = space->settings.ttl_max;
+    if (!RULE(DAMAGE_RAISES_EPOCH))
+        return epoch_read(space->store, ns, deadline, ret_epoch, error);
+    return epoch_raise_after_damage(space, table_kind_of(key), deadline, ret_epoch,
+                                    space->of_shards ? &ignored : ret_longest, error);
+}
+
 enum hf_status table_replace(struct table_space *space, struct view key,
                              struct mono_time deadline, struct hf_error *error)
 {
@@ -398,15 +482,16 @@ enum hf_status table_replace(struct table_space *space, struct view key,
     bool marked = status == HF_OK && view_starts_with(buffer_view(&bytes), VIEW(MARK_START));
     if (status == HF_OK && !marked)
         status = table_keep_aside(space, key, buffer_view(&bytes), deadline, error);
+    struct span early = SPAN_US(0), longest = SPAN_US(0);
+    if (status == HF_OK && !RULE(LIMIT_AFTER_THE_MARK))
+        status = raise_after_damage(space, key, deadline, &epoch, &early, error);
     if (status == HF_OK && !marked && RULE(DAMAGE_IS_MARKED))
         status = mark_damaged(space, key, deadline, &get.info.etag, error);
-    if (status == HF_OK && RULE(DAMAGE_RAISES_EPOCH))
-        status = epoch_raise(space->store, space->clock, view_of(space->ns), deadline, &epoch,
-                             error);
-    else if (status == HF_OK)
-        status = epoch_read(space->store, view_of(space->ns), deadline, &epoch, error);
     if (status == HF_OK)
-        status = write_barrier(space, key, &get.info.etag, epoch, deadline, error);
+        status = raise_after_damage(space, key, deadline, &epoch, &longest, error);
+    if (status == HF_OK)
+        status = write_barrier(space, key, &get.info.etag, epoch,
+                               early.us > 0 ? early : longest, deadline, error);
     buffer_release(&bytes);
     return status;
 }

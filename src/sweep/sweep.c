@@ -218,8 +218,8 @@ enum hf_status run_epoch(struct sweep_run *run, uint64_t above, uint64_t *ret_ep
     struct hf_client *client = run->client;
     enum hf_status status = HF_OK;
     if (!run->epoch_known) {
-        status = epoch_read(client->store, view_of(client->space.ns), run_deadline(run),
-                            &run->epoch, error);
+        status = epoch_have(client->store, &client->clock, view_of(client->space.ns),
+                            run_deadline(run), &run->epoch, /* limits */ NULL, error);
         run->epoch_known = status == HF_OK;
     }
     if (status == HF_OK && run->epoch <= above && RULE(PURGE_RAISES_EPOCH))

@@ -1,0 +1,227 @@
+#include "lock/epoch_scan.h"
+
+#include "base/json.h"
+#include "base/layout.h"
+#include "base/parse.h"
+#include "lease/table.h"
+#include "lock/fence.h"
+#include "lock/tables.h"
+#include "store/pages.h"
+
+#include <stdio.h>
+
+/* The first line of a shard is shorter. */
+#define SHARD_LINE_MAX (16 * KIB)
+
+struct scanning {
+    struct store *store;
+    struct view ns;
+    bool briefly;
+    struct mono_time deadline;
+    struct epoch_scan *scan;
+};
+
+static bool is_over(const struct scanning *scanning)
+{
+    return scanning->briefly && scanning->scan->used;
+}
+
+static void note_token(struct epoch_scan *scan, uint64_t token)
+{
+    scan->used = scan->used || token > 0;
+    if (token > scan->token)
+        scan->token = token;
+}
+
+/* ---- One object ---------------------------------------------------------------------- */
+
+/* The start of an object; empty when it is gone. */
+static enum hf_status get_start(const struct scanning *scanning, struct view key, size_t max,
+                                struct buffer *start, struct hf_error *error)
+{
+    struct get_call get = {
+        .key = key, .length = max, .body = start, .deadline = scanning->deadline
+    };
+    enum hf_status status = store_get(scanning->store, &get);
+    if (status == HF_NOT_FOUND || status == HF_OK)
+        return HF_OK;
+    *error = get.error;
+    return status;
+}
+
+/* Of a table that cannot be read nobody knows how far it had come. A stub, and a file of another
+ * program, have no tokens yet; locks of shards are such files often, and their shards tell. */
+static enum hf_status scan_table(const struct scanning *scanning, struct view key,
+                                 struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(TABLE_BYTES_READ_MAX + 1);
+    struct lease_table *table;
+    bool of_shard = table_key_is_of_shard(key);
+    enum hf_status status = get_start(scanning, key, TABLE_BYTES_READ_MAX + 1, &text, error);
+    if (status == HF_OK && text.size > 0) {
+        struct mono_time now = env_now(scanning->store->env);
+        status = of_shard ? table_decode_of_shard(buffer_view(&text), now, NULL, &table, error)
+                          : table_decode(buffer_view(&text), now, NULL, &table, error);
+        if (status == HF_OK) {
+            note_token(scanning->scan, table->next_token > 0 ? table->next_token - 1 : 0);
+            table_free(table);
+        }
+    } else if (status == HF_OK) {
+        scanning->scan->used = scanning->scan->used || !of_shard; /* emptied, or purged now */
+    }
+    if (status == HF_CORRUPT || status == HF_UNSUPPORTED) {
+        scanning->scan->used = scanning->scan->used || !of_shard;
+        status = HF_OK;
+    }
+    buffer_release(&text);
+    return status;
+}
+
+/* {"format":"holdfast.shard/1",...,"token":7,...} and more lines. */
+static enum hf_status scan_shard(const struct scanning *scanning, struct view key,
+                                 struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(SHARD_LINE_MAX);
+    enum hf_status status = get_start(scanning, key, SHARD_LINE_MAX, &text, error);
+    struct view rest = buffer_view(&text), name, raw;
+    uint64_t token = 0;
+    struct json_reader reader = json_read(view_cut(&rest, '\n'));
+    for (json_enter_object(&reader); json_next_member(&reader, &name);)
+        if (view_equal(name, VIEW("token")))
+            json_take_u64(&reader, UINT64_MAX, &token);
+        else
+            json_skip(&reader, &raw);
+    if (status == HF_OK && json_end(&reader))
+        note_token(scanning->scan, token);
+    buffer_release(&text);
+    return status;
+}
+
+/* "<ns>/state/<key>/<token>-<etag>". */
+static void scan_state(const struct scanning *scanning, struct view key)
+{
+    size_t start = key.size;
+    while (start > 0 && key.data[start - 1] != '/')
+        start--;
+    struct view name = view_from(key, start);
+    uint64_t token;
+    if (parse_u64(view_first(name, view_find(name, '-')), UINT64_MAX, &token, NULL) == HF_OK)
+        note_token(scanning->scan, token);
+}
+
+/* The namespace that a table belongs to. */
+static struct view namespace_of(struct view table_key)
+{
+    struct view rest = table_key, first = view_cut(&rest, '/');
+    return layout_namespace_reserved(first) ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : first;
+}
+
+static enum hf_status scan_fence(const struct scanning *scanning, struct view key,
+                                 struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(FENCE_BYTES_MAX);
+    struct fence fence;
+    enum hf_status status = get_start(scanning, key, FENCE_BYTES_MAX, &text, error);
+    if (status == HF_OK && fence_decode(buffer_view(&text), &fence, NULL) == HF_OK &&
+        view_equal(namespace_of(view_of(fence.stamp.table)), scanning->ns))
+        note_token(scanning->scan, fence.stamp.token);
+    buffer_release(&text);
+    return status;
+}
+
+/* ---- Many ---------------------------------------------------------------------------- */
+
+typedef enum hf_status scan_fn(const struct scanning *scanning, const struct list_entry *entry,
+                               struct hf_error *error);
+
+static enum hf_status scan_one(const struct scanning *scanning, const struct list_entry *entry,
+                               struct hf_error *error)
+{
+    struct view rest = view_from(entry->key, scanning->ns.size);
+    if (table_key_is_ours(entry->key))
+        return scan_table(scanning, entry->key, error);
+    if (view_starts_with(entry->key, VIEW(LAYOUT_INDEX_FOLDER)) &&
+        view_ends_with(entry->key, VIEW(LAYOUT_SHARD)))
+        return scan_shard(scanning, entry->key, error);
+    if (view_starts_with(rest, VIEW(LAYOUT_STATE_FOLDER)))
+        scan_state(scanning, entry->key);
+    return HF_OK;
+}
+
+static enum hf_status scan_other(const struct scanning *scanning,
+                                 const struct list_entry *entry, struct hf_error *error)
+{
+    if (layout_is_own(entry->key) || table_key_is_ours(entry->key))
+        return HF_OK;
+    return scan_fence(scanning, entry->key, error);
+}
+
+static enum hf_status scan_list(const struct scanning *scanning, struct list_call list,
+                                scan_fn *each, struct hf_error *error)
+{
+    struct pages pages = { .list = list };
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && !is_over(scanning) && pages_next(&pages, scanning->store))
+        for (size_t i = 0; i < pages.list.count && status == HF_OK && !is_over(scanning); i++)
+            status = each(scanning, &pages.list.entries[i], error);
+    return pages_end(&pages, status, error);
+}
+
+/* Of an index only its shards and their locks: there may be millions of entries. */
+static enum hf_status scan_index(const struct scanning *scanning,
+                                 const struct list_entry *entry, struct hf_error *error)
+{
+    char prefix[KEY_BYTES_MAX + sizeof LAYOUT_SHARD_FOLDER];
+    if (!entry->is_prefix)
+        return HF_OK;
+    snprintf(prefix, sizeof prefix, "%.*s" LAYOUT_SHARD_FOLDER, VIEW_ARGS(entry->key));
+    return scan_list(scanning, (struct list_call){ .prefix = view_of(prefix) }, scan_one,
+                     error);
+}
+
+static enum hf_status scan_sweeps(const struct scanning *scanning,
+                                  const struct list_entry *entry, struct hf_error *error)
+{
+    (void)entry;
+    (void)error;
+    scanning->scan->used = true;
+    return HF_OK;
+}
+
+enum hf_status epoch_scan_tables(struct store *store, struct view ns, bool briefly,
+                                 struct mono_time deadline, struct epoch_scan *scan,
+                                 struct hf_error *error)
+{
+    static const char *const places[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER, LAYOUT_PATHS,
+                                          LAYOUT_STATE_FOLDER };
+    struct scanning scanning = { store, ns, briefly, deadline, scan };
+    char prefix[KEY_BYTES_MAX + 1];
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < sizeof places / sizeof *places && status == HF_OK; i++) {
+        snprintf(prefix, sizeof prefix, "%.*s%s", VIEW_ARGS(ns), places[i]);
+        status = scan_list(&scanning, (struct list_call){ .prefix = view_of(prefix) }, scan_one,
+                           error);
+    }
+    snprintf(prefix, sizeof prefix, LAYOUT_SWEEP_FOLDER "%.*s.json", VIEW_ARGS(ns));
+    if (status == HF_OK)
+        status = scan_list(&scanning, (struct list_call){ .prefix = view_of(prefix) },
+                           scan_sweeps, error);
+    if (!view_equal(ns, VIEW(LAYOUT_NAMESPACE_DEFAULT)))
+        return status;
+    if (status == HF_OK)
+        status = scan_list(&scanning, (struct list_call){ .prefix = VIEW(LAYOUT_CHUNK_FOLDER) },
+                           scan_one, error);
+    if (status == HF_OK && !briefly)
+        status = scan_list(&scanning,
+                           (struct list_call){ .prefix = VIEW(LAYOUT_INDEX_FOLDER),
+                                               .delimiter = VIEW("/") },
+                           scan_index, error);
+    return status;
+}
+
+enum hf_status epoch_scan_fences(struct store *store, struct view ns, struct epoch_scan *scan,
+                                 struct hf_error *error)
+{
+    struct scanning scanning = { .store = store, .ns = ns, .scan = scan };
+    return scan_list(&scanning, (struct list_call){ .prefix = VIEW("") }, scan_other, error);
+}

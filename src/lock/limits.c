@@ -1,0 +1,125 @@
+#include "lock/limits.h"
+
+#include "base/check.h"
+#include "base/rule.h"
+
+/* Moments of two clocks cannot be compared: one of them must be "for ever". */
+static struct stamp later(struct stamp a, struct stamp b)
+{
+    if (a.clock == 0 || b.clock == 0 || a.clock != b.clock)
+        return (struct stamp){ 0, 0 };
+    return a.us > b.us ? a : b;
+}
+
+static void remove_at(struct limits *limits, size_t index)
+{
+    limits->count--;
+    memmove(&limits->of[index], &limits->of[index + 1],
+            (limits->count - index) * sizeof limits->of[0]);
+}
+
+void limits_add(struct limits *limits, struct ttl_limit limit)
+{
+    size_t at = 0;
+    while (at < limits->count && limits->of[at].ttl.us < limit.ttl.us)
+        at++;
+    if (at < limits->count && limits->of[at].ttl.us == limit.ttl.us) {
+        limits->of[at].until = later(limits->of[at].until, limit.until);
+        return;
+    }
+    if (limits->count == LIMITS_MAX) {
+        struct stamp both = later(limits->of[0].until, limits->of[1].until);
+        limits->of[1].until = both;
+        remove_at(limits, 0);
+        at -= at > 0;
+    }
+    memmove(&limits->of[at + 1], &limits->of[at], (limits->count - at) * sizeof limits->of[0]);
+    limits->of[at] = limit;
+    limits->count++;
+}
+
+bool limits_find(const struct limits *limits, const struct lease_settings *settings,
+                 struct span ttl, const struct limit_policy *policy,
+                 const struct evidence *evidence, struct ttl_limit *ret_limit)
+{
+    struct evidence later_on = *evidence;
+    later_on.latest.us += policy->period.us / 2;
+    for (size_t i = 0; i < limits->count; i++)
+        if (ttl_limit_allows(&limits->of[i], settings, ttl, &later_on)) {
+            *ret_limit = limits->of[i];
+            return true;
+        }
+    return false;
+}
+
+/* Whether every lease that was granted under it is over: by the store's clock, as for a lease. */
+static bool is_over(const struct ttl_limit *limit, const struct lease_settings *settings,
+                    const struct evidence *evidence)
+{
+    int64_t tail =
+        RULE(LIMIT_OUTLIVES_ITS_LEASES) ? limit->ttl.us + settings->skew_tolerance.us : 0;
+    return !settings->watch_only && stamp_is_readable(limit->until, evidence) &&
+           evidence->earliest.us > limit->until.us + tail;
+}
+
+void limits_drop_over(struct limits *limits, const struct lease_settings *settings,
+                      const struct evidence *evidence)
+{
+    for (size_t i = limits->count; i-- > 1;)
+        if (is_over(&limits->of[i], settings, evidence))
+            remove_at(limits, i);
+}
+
+/* A ttl as it is recorded: rounded up, so that a few limits serve all. */
+static struct span rounded(struct span ttl, const struct lease_settings *settings,
+                           const struct limit_policy *policy)
+{
+    static const int64_t steps[] = { 1, 2, 5, 10, 20, 60, 120, 360, 720, 1440 };
+    struct span limit = settings->ttl_max;
+    for (size_t i = sizeof steps / sizeof *steps; i-- > 0;) {
+        struct span step = SPAN_US(policy->floor.us * steps[i]);
+        if (step.us >= ttl.us && step.us < limit.us)
+            limit = step;
+    }
+    return limit.us >= ttl.us ? limit : ttl;
+}
+
+/* Until when a limit can be used that is recorded now. For ever, where the store's time is not
+ * known or proves nothing. */
+static struct stamp until(const struct lease_settings *settings, struct span period,
+                          const struct evidence *evidence)
+{
+    struct stamp stamp = settings->watch_only ? (struct stamp){ 0, 0 } : stamp_now(evidence);
+    if (stamp.clock != 0)
+        stamp.us += period.us;
+    return stamp;
+}
+
+/* One on a clock that we cannot read (of another boot) would stay for ever: it is recorded anew by
+ * ours. Whoever uses it by the other clock does so for no longer than from when that was recorded,
+ * give or take what clocks differ by. */
+static void take_over(struct limits *limits, const struct lease_settings *settings,
+                      const struct limit_policy *policy, const struct evidence *evidence)
+{
+    struct span longer = SPAN_US(policy->period.us + policy->period.us / 1000);
+    struct stamp mine = until(settings, longer, evidence);
+    for (size_t i = 0; mine.clock != 0 && i < limits->count; i++)
+        if (limits->of[i].until.clock != 0 && !stamp_is_readable(limits->of[i].until, evidence))
+            limits->of[i].until = mine;
+}
+
+void limits_record(struct limits *limits, const struct lease_settings *settings,
+                   struct span ttl, const struct limit_policy *policy,
+                   const struct evidence *evidence)
+{
+    take_over(limits, settings, policy, evidence);
+    limits_add(limits,
+               (struct ttl_limit){ .ttl = rounded(ttl, settings, policy),
+                                   .until = until(settings, policy->period, evidence) });
+    limits_drop_over(limits, settings, evidence);
+}
+
+struct span limits_longest(const struct limits *limits)
+{
+    return limits->count > 0 ? limits->of[limits->count - 1].ttl : SPAN_US(0);
+}
