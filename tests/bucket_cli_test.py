@@ -60,7 +60,7 @@ def command_of(line, known):
 def write_format(s, text):
     """Puts the document where it belongs, whatever it says."""
     s.write("format", text if isinstance(text, bytes) else json.dumps(text).encode())
-    s.run("store", "put", FORMAT, "format")
+    s.run("store", "put", "--force", FORMAT, "format")
 
 
 def features(**lists):
@@ -202,7 +202,7 @@ def _(s):
         equal(done.returncode, code(s, "CORRUPT"), f"{text[:60]}: {why}")
         true(FORMAT in why and "damaged" in why and len(why.splitlines()) == 1, why)
         true(not os.path.exists(s.file("started")), "nothing was started")
-        s.run("store", "rm", FORMAT)
+        s.run("store", "rm", "--force", FORMAT)
         s.run("run", "job", "--", "true")
 
 
@@ -221,7 +221,7 @@ def _(s):
 @it("a bucket of before, with probe.json, works as it did", LOCAL)
 def _(s):
     s.write("probe", b'{"format":"holdfast.probe/1","traits":{"delete_conditional":false}}')
-    s.run("store", "put", ".holdfast/probe.json", "probe")
+    s.run("store", "put", "--force", ".holdfast/probe.json", "probe")
     s.run("run", "job", "--", "touch", "started")
     true(os.path.exists(s.file("started")), "it ran")
     equal(s.get(".holdfast/probe.json"), s.read("probe"))

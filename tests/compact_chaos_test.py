@@ -330,7 +330,9 @@ def stories(site, options):
         os.makedirs(folder)
         expectation = Expectation()
         paths = make_chunks(folder, options.chunks, expectation)
-        story(site.bucket(name), options, paths, expectation, folder)
+        bucket = site.bucket(name)
+        bucket.environment["HOLDFAST_ALLOW_EXEC"] = "/bin/sh"  # what the settings name as command
+        story(bucket, options, paths, expectation, folder)
 
 
 def main():

@@ -1,4 +1,4 @@
-/* forge_scratch_test.c: the folders in which the forge keeps its files: which are removed, and which
+/* forge_scratch_test.c: the folders in which the forge keeps its files: which are removed and which
  * are refused. */
 #include "forge_kit.h"
 

@@ -30,7 +30,8 @@ from chaos_kit import PROGRAM, say, tell
 from hostile_proxy import Proxy
 
 THREADS = 5
-SECONDS_MAX = 15  # for each part
+SECONDS_MAX = 15  # for each part, once enough happened
+KNOWN_MIN = 25    # calls with an answer
 KEYS = ("red", "green", "blue")
 TTL = 1.5            # of every lease, in seconds
 DRIFT, MARGIN = 0.0002, 0.05  # how much earlier a holder regards its lease as over
@@ -202,10 +203,14 @@ class Client:
 
 
 def play(clients, part, calls):
-    until = time.monotonic() + SECONDS_MAX
+    begun = time.monotonic()
 
     def is_over():
-        return sum(len(client.history) for client in clients) >= calls or time.monotonic() > until
+        done = sum(len(client.history) for client in clients)
+        known = sum(call.known for call in all_of(clients, "history"))
+        enough = known >= KNOWN_MIN and known < done
+        took = time.monotonic() - begun
+        return done >= calls or took > SECONDS_MAX and enough or took > 4 * SECONDS_MAX
 
     threads = [threading.Thread(target=getattr(client, part), args=[is_over]) for client in clients]
     for thread in threads:
@@ -228,7 +233,7 @@ def spoil_read(history):
 def judge(sentence, history, model, start):
     known = sum(call.known for call in history)
     say(f"{len(history)} calls, of {len(history) - known} the effect is unknown")
-    tell(known >= 20 and known < len(history), f"{sentence}: enough happened to tell")
+    tell(known >= KNOWN_MIN and known < len(history), f"{sentence}: enough happened to tell")
     begun = time.monotonic()
     try:
         why = linear.check(history, model, start)

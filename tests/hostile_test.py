@@ -127,7 +127,7 @@ def _(s):
 @local("a pipe planted where an output goes is not written to, and nobody waits for its reader")
 def _(s):
     nobody(s, "mkfifo -m 0666 out")
-    reader = as_nobody(s, "timeout 60 cat out > read", stderr=subprocess.DEVNULL)
+    reader = as_nobody(s, "exec timeout 60 cat out > read", stderr=subprocess.DEVNULL)
     for args in outputs(s, "shared/out"):
         if args[0] not in ("store", "read", "key"):
             continue
@@ -263,7 +263,7 @@ INDEX = ["index status domains", "index get domains a.org", "index query domains
 OTHERS = ["store probe", "store ls -r", "store restored --yes", "elect ls builders",
           "elect rank builders 0", "clock", "acquire --no-wait fresh", "locks ls"]
 KINDS = [
-    ("the probe's verdict", r"\.holdfast/probe\.json", OTHERS + LOCKS[:4]),
+    ("the format document", r"\.holdfast/format\.json", OTHERS + LOCKS[:4]),
     ("the epoch", r"\.holdfast/epoch/default\.json", OTHERS + LOCKS + KEYS[:6]),
     ("what was swept", r"\.holdfast/sweep/default\.json", ["sweep --once", "sweep status", "sweep --full"]),
     ("the table of a name", r"default/meta/deploy\.json", LOCKS),

@@ -600,6 +600,25 @@ static enum hf_status try_store(struct store *store, struct format *format,
     return status;
 }
 
+/* A gateway that is being restarted refuses connections: whoever is going to wait for a lock waits
+ * for that, too. */
+static enum hf_status read_format_for(struct store *store, enum bucket_use use,
+                                      struct format *format, struct hf_error *error)
+{
+    struct mono_time end = mono_add(env_now(store->env), READ_TIME);
+    enum hf_status status = read_format(store, format, error);
+    while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
+        struct mono_time next =
+            mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
+        if (!mono_before(next, end))
+            break;
+        env_sleep_until(store->env, next);
+        format_release(format);
+        status = read_format(store, format, error);
+    }
+    return status;
+}
+
 /* What to do without the document. Who may not read it may not write either, and the call that is
  * made next says so as well as we could. By hand even a damaged one is no obstacle. */
 static enum hf_status go_without(struct store *store, enum bucket_use use,
@@ -617,7 +636,7 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
     struct format format;
     struct verdict verdict;
     struct buffer space = BUFFER_INIT(IDENTITY_MAX);
-    enum hf_status status = read_format(store, &format, error);
+    enum hf_status status = read_format_for(store, use, &format, error);
     if (status == HF_OK)
         status = judge_features(store, &format, error);
     else
