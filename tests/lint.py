@@ -493,6 +493,34 @@ def check_citations(tree):
                 yield "%s: cites docs/design.md section %s, which is not there" % (path, number)
 
 
+def sentences(text):
+    """All string constants of a test, neighbours joined; what Python puts in shows as "…"."""
+    one = r'f?"(?:[^"\\\n]|\\.)*"'
+    for match in re.finditer(r"%s(?:\s*%s)*" % (one, one), text):
+        joined = "".join(part[part.index('"') + 1:-1] for part in re.findall(one, match.group()))
+        yield re.sub(r"\{[^{}]*\}", "…", joined)
+
+
+def check_promises(tree):
+    """docs/promises.md cites tests as `program: case`, and rules of src/base/rule.h and the model by
+    their names."""
+    if not tree.has("docs/promises.md"):
+        return
+    promises = tree.read("docs/promises.md")
+    known = {}
+    for program, case in re.findall(r"`(\w+(?:\.py)?): ([^`\n]+)`", promises):
+        path = "tests/" + (program if program.endswith(".py") else program + ".c")
+        if path not in known:
+            known[path] = set(sentences(tree.read(path))) if tree.has(path) else set()
+        if case not in known[path]:
+            yield "docs/promises.md: there is no case '%s' in %s" % (case, path)
+    rules = " ".join(tree.read(path) for path in ("src/base/rule.h", "model/takeover.pml")
+                     if tree.has(path))
+    for name in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", promises):
+        if not re.search(r"\b%s\b" % name, rules):
+            yield "docs/promises.md: there is no rule %s" % name
+
+
 def check_packages(tree):
     if not tree.has("tools/setup.sh"):
         return
@@ -578,6 +606,7 @@ RULES = [
     ("every C file of src is compiled", check_compiled),
     ("no file names a place of one machine", check_paths),
     ("every section that is cited exists", check_citations),
+    ("every test and rule that docs/promises.md cites exists", check_promises),
     ("setup installs the package of every dependency", check_packages),
     ("the shared library exports the public header and nothing else", check_exports),
 ]

@@ -28,7 +28,12 @@ GOOD = {
                       "const char *text(void)\n{\n"
                       "    return \"strcpy(a, b); /* \\\" sleep(1)\"; // rand()\n}\n",
     "sim/good.c": '/* good.c: simulated. */\n#include "base/good.h"\n',
-    "tests/good_test.c": "/* good_test.c: a test. */\n#include <time.h>\n",
+    "tests/good_test.c": "/* good_test.c: a test. */\n#include <time.h>\n"
+                         'const char *sentence = "a case "\n'
+                         '                       "on two lines";\n',
+    "tests/good_test.py": '@it(f"a case of {number}")\n',
+    "src/base/rule.h": "/* rule.h: GOOD_RULE. */\n",
+    "docs/promises.md": "`good_test: a case on two lines`, `good_test.py: a case of …`, `GOOD_RULE`\n",
     "docs/design.md": "# Design\n\n## 1. The one idea\n",
     "tools/setup.sh": "build='libc6-dev libjansson-dev'\n",
     "meson.build": "jansson = dependency('jansson')\n",
@@ -109,6 +114,10 @@ BAD = [
     ("README.md", "in /home" + "/me/x\n", lint.check_paths),
     ("src/base/x.h", "/* x.h: see docs/design.md section 99. */\n", lint.check_citations),
     ("src/base/x.h", "/* x.h: see docs/design.md\n * section 99. */\n", lint.check_citations),
+    ("docs/promises.md", "`good_test: a case`\n", lint.check_promises),
+    ("docs/promises.md", "`no_test: a case on two lines`\n", lint.check_promises),
+    ("docs/promises.md", "`good_test.py: a case of 3`\n", lint.check_promises),
+    ("docs/promises.md", "`BAD_RULE`\n", lint.check_promises),
     ("meson.build", "x = dependency('sqlite3')\n", lint.check_packages),
     ("meson.build", "x = dependency('nobody-knows')\n", lint.check_packages),
 ]
