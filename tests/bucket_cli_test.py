@@ -31,7 +31,7 @@ CHUNK = "data/default/L0/2026/01/0123456789abcdef0123456789abcdef.usv"
 WORK = [
     "run job -- touch started", "acquire job", f"renew {LEASE}", f"release {LEASE}", "locks ls",
     "locks show job", "locks break job --reason x", "locks watch --for 1s", "write o file --lock job",
-    "read o", "store restored", "store restored --yes", "key acquire k", f"key keepalive --lease {LEASE}",
+    "read o", "store restored", "store restored --yes", "store repair epoch", "key acquire k", f"key keepalive --lease {LEASE}",
     "key get k", "key update k --take", "key remove k --take", "key describe k",
     f"key release --lease {LEASE}", "key ls", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
     f"txn rollback {TXN}", "txn ls", "compact create --format usv --key 1 --time 3",
@@ -54,7 +54,7 @@ def commands(s):
 
 def command_of(line, known):
     words = line.split()
-    return next(" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in known)
+    return next(" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in known)
 
 
 def write_format(s, text):

@@ -100,9 +100,11 @@ static void judges_notice_a_broken_store(void **state)
             noticed += !result_of(&options).ok;
         }
         /* Where nodes write seldom there are runs in which no two writes meet; so it is in one of
-         * ten of the bank's, whose transactions are careful before they meet. */
+         * ten of the bank's, whose transactions are careful before they meet, and in some of
+         * `epochs`, which begin with the making of an epoch. */
         bool seldom = workloads[i] == &workload_elect || workloads[i] == &workload_compact ||
-                      workloads[i] == &workload_index || workloads[i] == &workload_bank;
+                      workloads[i] == &workload_index || workloads[i] == &workload_bank ||
+                      workloads[i] == &workload_epochs;
         if (noticed < (seldom ? SEED_ROUNDS(15) : SEED_ROUNDS(20)))
             fail_msg("%s: noticed in %u runs", workloads[i]->name, noticed);
     }
