@@ -72,7 +72,7 @@ class Client:
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         kill = may_kill and self.random.random() < KILLED
-        timer = threading.Timer(self.random.uniform(0, 0.08), process.kill) if kill else None
+        timer = threading.Timer(0.08 * self.random.random() ** 3, process.kill) if kill else None
         if timer:
             timer.start()
         out, err = process.communicate(stdin, timeout=chaos_kit.PATIENCE)
@@ -180,7 +180,7 @@ class Client:
             return
         lease, token = took.said["lease"], took.said["token"]
         for _ in range(self.random.randrange(1, 4)):
-            if self.random.random() < 0.15:
+            if self.random.random() < 0.06:
                 time.sleep(TTL * self.random.uniform(0.7, 1.3))  # the lease may be over by then
             value = self.value()
             done = self.call("write", "--lock", lease, "object", "-", stdin=value)
@@ -191,7 +191,7 @@ class Client:
                 self.note_write(done, asked, "done")
         until = min(time.monotonic(), took.begin + TTL * (1 - DRIFT) - MARGIN)
         self.held.append(linear.Held(took.begin, took.end, until, token))
-        if self.random.random() < 0.8:
+        if self.random.random() < 0.9:
             self.call("release", lease)
 
     def use_fenced(self, is_over):
@@ -291,7 +291,7 @@ def story_of(options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("store", choices=["sqlite", "dir", "ceph"])
-    parser.add_argument("--calls", type=int, default=200, help="to be noted in each part")
+    parser.add_argument("--calls", type=int, default=120, help="to be noted in each part")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     return chaos_kit.play(story_of(options), options.store)
