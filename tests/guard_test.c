@@ -127,6 +127,13 @@ static int expect_report(struct trial *trial, enum guard_report_kind kind)
     return report.value;
 }
 
+static void expect_start_and_end(struct trial *trial)
+{
+    expect_report(trial, GUARD_STARTED);
+    expect_report(trial, GUARD_EXITED);
+    expect_report(trial, GUARD_NOTHING_LEFT);
+}
+
 /* Reads what was written into the pipe, until these words have come, or with NULL until
  * everybody who could write is dead. */
 static const char *hear(struct trial *trial, const char *words)
@@ -623,9 +630,7 @@ static void it_releases_for_one_that_did_not_get_to_it(void **state)
     (void)state;
     struct trial trial;
     begin_with_lease(&trial, "exit 0");
-    expect_report(&trial, GUARD_STARTED);
-    expect_report(&trial, GUARD_EXITED);
-    expect_report(&trial, GUARD_NOTHING_LEFT);
+    expect_start_and_end(&trial);
     gone_without_a_word(&trial);
     assert_string_equal(hear(&trial, NULL), RELEASED);
     finish(&trial);
@@ -642,9 +647,7 @@ static void it_tells_success_from_failure(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct trial trial;
         begin_with_lease_and(&trial, rows[i][0], success_words);
-        expect_report(&trial, GUARD_STARTED);
-        expect_report(&trial, GUARD_EXITED);
-        expect_report(&trial, GUARD_NOTHING_LEFT);
+        expect_start_and_end(&trial);
         gone_without_a_word(&trial);
         assert_string_equal(hear(&trial, NULL), rows[i][1]);
         finish(&trial);
@@ -656,9 +659,7 @@ static void it_leaves_the_lease_to_one_that_lives(void **state)
     (void)state;
     struct trial trial;
     begin_with_lease(&trial, "exit 0");
-    expect_report(&trial, GUARD_STARTED);
-    expect_report(&trial, GUARD_EXITED);
-    expect_report(&trial, GUARD_NOTHING_LEFT);
+    expect_start_and_end(&trial);
     assert_true(guard_end_all(&trial.guard, trial.env));
     assert_string_equal(hear(&trial, NULL), "");
     close(trial.life);

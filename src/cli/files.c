@@ -191,15 +191,9 @@ static void name_file(struct cli *cli, const char *path)
     error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(view_of(path), 100)));
 }
 
-static void remove_if_interrupted(void *context, int which, const char *path)
-{
-    (void)context;
-    interrupt_removes((size_t)which, path);
-}
-
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)
 {
-    struct file_watch watch = { remove_if_interrupted, NULL, 0 };
+    struct file_watch watch = { interrupt_removes_file, NULL, 0 };
     enum hf_status status = new_file_create(ret_file, cli->env, path.data, watch, &cli->error);
     if (status == HF_OK)
         return HF_OK;

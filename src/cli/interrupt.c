@@ -83,6 +83,12 @@ void interrupt_removes(size_t which, const char *path)
     atomic_store(&paths_to_remove[which], path);
 }
 
+void interrupt_removes_file(void *context, int which, const char *path)
+{
+    (void)context;
+    interrupt_removes((size_t)which, path);
+}
+
 void interrupt_writes(const char *text)
 {
     atomic_store(&last_words, text);

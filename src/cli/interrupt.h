@@ -21,6 +21,9 @@ enum hf_status interrupt_check(struct hf_error *error);
 #define INTERRUPT_PATHS 3
 void interrupt_removes(size_t which, const char *path);
 
+/* The same as a callback of struct file_watch and struct merge_progress. */
+void interrupt_removes_file(void *context, int which, const char *path);
+
 /* The same for what the second signal writes to stdout, to give a terminal back as it was. */
 void interrupt_writes(const char *text);
 

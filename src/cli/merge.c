@@ -399,13 +399,6 @@ static void tell_failure(const struct merge *merge)
 
 /* ---- The command --------------------------------------------------------------------- */
 
-/* A second signal removes what is not whole. */
-static void write_name(void *gauge, int which, const char *path)
-{
-    (void)gauge;
-    interrupt_removes((size_t)which, path);
-}
-
 static bool step(void *gauge, uint64_t done, uint64_t total)
 {
     return gauge_step(gauge, done, total);
@@ -438,7 +431,7 @@ static enum hf_status merge_now(struct merge *merge)
                SIG_DFL); /* ignored, it would bury the command before we have seen it */
     gauge_start(&merge->gauge, cli, VIEW("merge"));
     merge->options.progress = (struct merge_progress){ by_command ? step_of_command : step,
-                                                       write_name, &merge->gauge };
+                                                       interrupt_removes_file, &merge->gauge };
     enum hf_status status =
         merge_files(cli->env, &merge->options, cli->arguments, cli->argument_count,
                     merge->output, &merge->result, &cli->error);

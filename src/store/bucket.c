@@ -510,17 +510,24 @@ static bool may_pass_later(enum hf_status status)
            status == HF_TIMEOUT;
 }
 
+/* Waits before the next try; false, at once, if there is no time for one. */
+static bool pause_within(struct store *store, struct mono_time deadline)
+{
+    struct mono_time next = mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
+    if (!mono_before(next, deadline))
+        return false;
+    env_sleep_until(store->env, next);
+    return true;
+}
+
 static enum hf_status probe_with_patience(struct store *store, struct probe_report *report,
                                           struct hf_error *error)
 {
     struct mono_time deadline = mono_add(env_now(store->env), PROBE_TIME);
     enum hf_status status = store_probe(store, deadline, report, error);
     for (int i = 1; i < PROBE_TRIES && may_pass_later(status); i++) {
-        struct mono_time next =
-            mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
-        if (!mono_before(next, deadline))
+        if (!pause_within(store, deadline))
             break;
-        env_sleep_until(store->env, next);
         status = store_probe(store, deadline, report, error);
     }
     if (may_pass_later(status) || status == HF_NOT_FOUND) {
@@ -608,11 +615,8 @@ static enum hf_status read_format_for(struct store *store, enum bucket_use use,
     struct mono_time end = mono_add(env_now(store->env), READ_TIME);
     enum hf_status status = read_format(store, format, error);
     while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
-        struct mono_time next =
-            mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
-        if (!mono_before(next, end))
+        if (!pause_within(store, end))
             break;
-        env_sleep_until(store->env, next);
         format_release(format);
         status = read_format(store, format, error);
     }
