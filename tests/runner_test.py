@@ -21,6 +21,8 @@ SERVERS = {
 SCRIPTS = [
     ("good", "echo 1..3; echo ok 1 - a; echo ok 2 - b; echo ok 3 - c", 10),
     ("bad", "echo 1..2; echo ok 1 - a; echo 'not ok 2 - the moon is round'; exit 1", 10),
+    ("why", "echo 1..2; echo 'not ok 1 - a'; echo '# it is a disc'; echo ok 2 - b; "
+     "echo '# that was b'; exit 1", 10),
     ("crash", "echo 1..2; echo ok 1 - a; kill -SEGV $$", 10),
     ("short", "echo 1..5; echo ok 1 - a", 10),
     ("planless", "echo ok 1 - a", 10),
@@ -57,6 +59,8 @@ EXPECTED = [
     ("cases of a program count one by one", "good", None, "3 passed, 0 failed", 0, ""),
     ("a failed case is named and fails the run", "good,bad", None, "4 passed, 1 failed", 1,
      "failed: the moon is round"),
+    ("why a case failed is told once more at the end", "why", None, "1 passed, 1 failed", 1,
+     "why (build): a\n    it is a disc\n\nSlowest"),
     ("a crash is a failure though its cases passed", "crash", None, "1 passed, 2 failed", 1,
      "ended by signal SIGSEGV"),
     ("a program that stops before its plan has failed", "short", None, "1 passed, 1 failed", 1,
