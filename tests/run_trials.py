@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 
+import calendar_kit
+
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
 BEAT = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "run_beat")
 TTL = 2.0
@@ -32,18 +34,6 @@ class Wrong(Exception):
 class Unwell(Wrong):
     """A lease was lost though nothing had happened to its holder: the store or the machine was too
     slow for it."""
-
-
-def faketime_library():
-    """The path of libfaketime, or None."""
-    for folder in ("/usr/lib", "/usr/local/lib"):
-        for where, _, names in os.walk(folder):
-            if "libfaketime.so.1" in names:
-                return os.path.join(where, "libfaketime.so.1")
-    return None
-
-
-FAKETIME = faketime_library()
 
 
 def until(condition, what, patience=PATIENCE):
@@ -101,25 +91,11 @@ class Trial:
         """With a calendar that can be moved, for a side that is to have one."""
         environment = dict(self.environment)
         if side in self.clocks:
-            environment.update(LD_PRELOAD=FAKETIME, FAKETIME_NO_CACHE="1",
-                               FAKETIME_TIMESTAMP_FILE=self.clocks[side],
-                               FAKETIME_DONT_FAKE_MONOTONIC="1")
+            environment.update(self.clocks[side].environment())
         return environment
 
     def give_clock(self, side):
-        self.clocks[side] = self.path(f"{side}.clock")
-        self.move_clock(side, 0)
-        if not FAKETIME:
-            raise Wrong("there is no libfaketime")
-
-    def move_clock(self, side, seconds):
-        with open(self.clocks[side] + ".new", "w", encoding="utf-8") as file:
-            file.write(f"{seconds:+d}\n")
-        os.rename(self.clocks[side] + ".new", self.clocks[side])
-        told = subprocess.run(["date", "+%s"], env=self.environment_of(side), check=True,
-                              stdout=subprocess.PIPE).stdout
-        if abs(int(told) - time.time() - seconds) > 60:
-            raise Wrong(f"the clock could not be moved: {told}")
+        self.clocks[side] = calendar_kit.Calendar(self.path(f"{side}.clock"))
 
     def program(self, side):
         """The program and its store, as this side reaches it."""
@@ -264,7 +240,7 @@ def moved_clock(side, seconds):
     """The calendar of one side jumps; nothing may come of it. Then the holder is stopped."""
 
     def accident(trial):
-        trial.move_clock(side, seconds)
+        trial.clocks[side].move(seconds)
         trial.pause(1.3)
         stop_holdfast(trial)
 

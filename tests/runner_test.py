@@ -41,8 +41,8 @@ SCRIPTS = [
     ("order4", "echo 1..1; echo alone >>$ROOT/order; echo ok 1 - a", 90, "order", "alone"),
     ("pair1", "echo 1..1; sleep 1; echo ok 1 - a", 10, "pair"),
     ("pair2", "echo 1..1; sleep 1; echo ok 1 - a", 10, "pair"),
-    *[("trio%d" % number, "echo 1..1; echo begin >>$ROOT/running; sleep 1; "
-       "echo end >>$ROOT/running; echo ok 1 - a", 10, "trio") for number in (1, 2, 3)],
+    *[("crowd%d" % number, "echo 1..1; echo begin >>$ROOT/running; sleep 1; "
+       "echo end >>$ROOT/running; echo ok 1 - a", 10, "crowd") for number in range(1, 6)],
     ("hang1", "echo 1..1; >$ROOT/hanging; exec sleep 30", 40, "hang"),
     ("hang2", "echo 1..1; echo ok 1 - a", 10, "hang"),
     ("signals", "echo 1..1; trap 'echo ok 1 - a; exit 0' INT; kill -INT $$; sleep 1", 10),
@@ -198,16 +198,17 @@ def at_a_time(build):
 
 
 def two_at_a_time(build):
-    status, lines = run(build, "trio", None, "--jobs=2")
+    status, lines = run(build, "crowd", None, "--jobs=2")
     return status == 0 and at_a_time(build) == 2, lines
 
 
-def beside_them_one_that_waits(build):
+def beside_them_two_that_wait(build):
     with open(os.path.join(os.path.dirname(build), "tests", "durations.txt"), "a",
               encoding="utf-8") as file:
-        file.write("1.0 0.9 build/trio1\n1.0 0.9 build/trio2\n1.0 0.1 build/trio3\n")
-    status, lines = run(build, "trio", None, "--jobs=2")
-    return status == 0 and at_a_time(build) == 3, lines
+        file.writelines(f"1.0 {0.9 if number < 3 else 0.1} build/crowd{number}\n"
+                        for number in range(1, 6))
+    status, lines = run(build, "crowd", None, "--jobs=2")
+    return status == 0 and at_a_time(build) == 4, lines
 
 
 def failure_at_once(build):
@@ -289,7 +290,7 @@ STORIES = [
     ("how long a test took last time decides when it starts", by_recorded_durations),
     ("how long each test took is recorded", records_durations),
     ("as many tests run at a time as were asked for", two_at_a_time),
-    ("beside them runs one that mostly waits", beside_them_one_that_waits),
+    ("beside them run as many that mostly wait", beside_them_two_that_wait),
     ("a failing test prints its output while others run", failure_at_once),
     ("one cluster serves all tests that want one, and is stopped", one_cluster),
     ("an interrupt stops what runs and is a failure", interrupted),
