@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REPLACES_LIBC __attribute__((visibility("default")))
+
 static long seconds_to_add(void)
 {
     const char *path = getenv("HOLDFAST_TEST_CALENDAR");
@@ -22,7 +24,7 @@ static long seconds_to_add(void)
     return strtol(text, NULL, 10);
 }
 
-int clock_gettime(clockid_t clock, struct timespec *ret_time)
+REPLACES_LIBC int clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
     if (syscall(SYS_clock_gettime, clock, ret_time) != 0)
         return -1;
@@ -31,7 +33,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret_time)
     return 0;
 }
 
-int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
+REPLACES_LIBC int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 {
     struct timespec now;
     (void)zone;
@@ -41,7 +43,7 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
     return 0;
 }
 
-time_t time(time_t *ret_time)
+REPLACES_LIBC time_t time(time_t *ret_time)
 {
     struct timespec now;
     if (clock_gettime(CLOCK_REALTIME, &now) != 0)

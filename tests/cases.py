@@ -1,7 +1,8 @@
 """cases.py: runs the cases of a test program side by side, each in a process that has nothing else to
 do meanwhile, and prints TAP in the order in which they are written.
 
-A case is a sentence and a function, which gets a scratch object of its own, with a close().
+A case is a sentence and a function, which gets a scratch object of its own, with a close(). With
+HOLDFAST_CASES=timed only those run that involve time (`make flakes`).
 """
 
 import concurrent.futures
@@ -9,9 +10,11 @@ import contextlib
 import io
 import multiprocessing
 import os
+import re
 import sys
 import time
 import traceback
+import types
 
 # Most cases wait for processes that wait for time to pass: more of them than there are cores.
 SIDE_BY_SIDE = int(os.environ.get("HOLDFAST_SIDE_BY_SIDE", "3"))
@@ -33,6 +36,35 @@ def true(condition, what):
         raise AssertionError(what)
 
 
+# A case that uses none of these names and gives a program no seconds runs programs one after the
+# other and looks at what they did.
+NAMES_OF_TIME = {"Popen", "kill", "monotonic", "send_signal", "sleep", "start", "terminate",
+                 "Thread", "until"}
+SECONDS = re.compile(r"\d+(ms|s)")
+
+
+def words_of(constants):
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, tuple):
+            yield from words_of(constant)
+
+
+def involves_time(function, seen=()):
+    """Whether it, or a function of its module that it calls, has to do with time."""
+    codes, names, words = [function.__code__], set(), set()
+    for code in codes:
+        names.update(code.co_names)
+        words.update(words_of(code.co_consts))
+        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    if names & NAMES_OF_TIME or any(map(SECONDS.fullmatch, words)):
+        return True
+    called = [function.__globals__.get(name) for name in names]
+    return any(involves_time(one, (*seen, function)) for one in called
+               if isinstance(one, types.FunctionType) and one not in seen)
+
+
 def run_case(number):
     """In a process of its own: whether the case is good, what it printed, and the seconds it took."""
     _, function, make_scratch = cases[number]
@@ -44,14 +76,16 @@ def run_case(number):
         try:
             function(scratch)
             good = True
-        except Exception:  # whatever goes wrong is this case's failure
-            print("# " + traceback.format_exc().replace("\n", "\n# "))
+        except Exception as wrong:  # whatever it is, this case has failed
+            print(f"# {wrong!r}\n# " + traceback.format_exc().strip().replace("\n", "\n# "))
         scratch.close()
     return good, text.getvalue(), time.monotonic() - begun
 
 
 def main():
     """The exit status."""
+    if os.environ.get("HOLDFAST_CASES") == "timed":
+        cases[:] = [case for case in cases if involves_time(case[1])]
     print(f"1..{len(cases)}", flush=True)
     failed = 0
     with concurrent.futures.ProcessPoolExecutor(
@@ -59,7 +93,7 @@ def main():
         outcomes = pool.map(run_case, range(len(cases)))
         for number, (good, text, seconds) in enumerate(outcomes, 1):
             failed += not good
-            sys.stdout.write(text)
             print(f"{'ok' if good else 'not ok'} {number} - {cases[number - 1][0]}")
+            sys.stdout.write(text)
             print(f"# {seconds:.2f} s", flush=True)
     return 1 if failed else 0
