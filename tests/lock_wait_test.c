@@ -3,6 +3,7 @@
 #include "lock_kit.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TABLE "default/meta/deploy.json"
@@ -389,6 +390,50 @@ static void a_dead_holder_is_waited_out(void **state)
 #define CROWD 1000
 
 /* Everybody polls in turn; each holder releases at once. Notes who came when. */
+/* As many paths as their table has room for. */
+static size_t fill_table(struct pair *pair, struct hf_lock **locks, size_t max)
+{
+    struct hf_error error;
+    char scope[64];
+    for (size_t i = 0; i < max; i++) {
+        snprintf(scope, sizeof scope, "path:/many/%zu", i);
+        locks[i] = lock_of(&pair->one, scope, 60000);
+        if (hf_lock_acquire(locks[i], 0, &error) == HF_UNAVAILABLE) {
+            assert_non_null(strstr(error.why, "full"));
+            return i + 1;
+        }
+    }
+    fail_msg("the table is not full");
+    return max;
+}
+
+static void a_full_table_is_asked_at_the_pace_of_who_waits(void **state)
+{
+    struct pair *pair = *state;
+    static struct hf_lock *locks[1100];
+    struct hf_error error;
+    size_t count = fill_table(pair, locks, sizeof locks / sizeof locks[0]);
+    struct hf_lock *last = locks[count - 1];
+    script_counts(&pair->one.way);
+    IS(HF_UNAVAILABLE, hf_lock_acquire(last, 500, &error));
+    struct counts counts = script_counts(&pair->one.way);
+    print_message("# a full table was asked %ld times in 500 ms\n",
+                  (long)(counts.gets + counts.looks + counts.puts));
+    assert_in_range(counts.gets + counts.looks + counts.puts, 1, 12);
+    struct waiting waiting;
+    start_waiting(&waiting, last, 20000);
+    while (!atomic_load(&waiting.done)) { /* what comes before the call is forgotten by it */
+        MUST(hf_lock_cancel(last, &error));
+        pass_ms(5);
+    }
+    IS(HF_CANCELLED, join(&waiting));
+    start_waiting(&waiting, last, 20000);
+    MUST(hf_lock_release(locks[0], &error));
+    IS(HF_OK, join(&waiting));
+    for (size_t i = 0; i < count; i++)
+        hf_lock_free(locks[i]);
+}
+
 static void serve_crowd(struct hf_lock **crowd, size_t *served)
 {
     struct mono_time start = now();
@@ -461,6 +506,8 @@ int main(int argc, char **argv)
              what_was_done_meanwhile_need_not_be_done),
         PAIR("the slack of a period is less than that", a_slack_is_less_than_its_period),
         PAIR("a dead holder is waited out", a_dead_holder_is_waited_out),
+        PAIR("a full table is asked at the pace of who waits, and once there is room it is had",
+             a_full_table_is_asked_at_the_pace_of_who_waits),
         PAIR("a thousand wait: in order, with at most one write too many a hand-over",
              a_thousand_wait),
     };

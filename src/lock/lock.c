@@ -466,23 +466,23 @@ static struct mono_time deadline_after(struct env *env, int64_t wait_ms)
     return far ? (struct mono_time){ MOMENT_FAR } : mono_add(now, SPAN_MS(wait_ms));
 }
 
-static bool is_cancelled(struct hf_lock *lock)
-{
-    env_mutex_lock(&lock->place->room.mutex);
-    bool cancelled = lock->seat.cancelled;
-    env_mutex_unlock(&lock->place->room.mutex);
-    return cancelled;
-}
-
-/* Asks until there is an answer: whoever wants to wait for the lock waits for the store, too. */
+/* Asks until there is an answer: whoever wants to wait for the lock waits for the store, too, and
+ * for room in the table. */
 static enum hf_status keep_asking(struct hf_lock *lock, struct mono_time deadline,
                                   struct hf_error *error)
 {
     enum hf_status status;
-    do
+    enum room_news news;
+    do {
         status = ask_in_line(lock, deadline, error);
-    while (!request_settled(status) && mono_before(env_now(lock->client->env), deadline) &&
-           !is_cancelled(lock));
+        if (request_settled(status))
+            return status;
+        news = room_pause(lock->place, &lock->seat, deadline);
+        if (is_closed(lock->client) && status == HF_UNAVAILABLE)
+            return refuse_closed(error);
+    } while (news == ROOM_NOTHING && mono_before(env_now(lock->client->env), deadline));
+    if (news == ROOM_CANCELLED && status == HF_UNAVAILABLE)
+        return error_set(error, HF_CANCELLED, "the wait was cancelled");
     return status;
 }
 

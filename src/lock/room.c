@@ -350,6 +350,20 @@ enum room_news room_wait(struct place *place, struct seat *seat, struct mono_tim
     return news;
 }
 
+enum room_news room_pause(struct place *place, struct seat *seat, struct mono_time deadline)
+{
+    struct hf_client *client = place->client;
+    struct mono_time pause_end =
+        mono_add(env_now(client->env), span_smaller(seat->poll, client->poll));
+    struct mono_time until = mono_earlier(deadline, pause_end);
+    env_mutex_lock(&place->room.mutex);
+    while (!seat->cancelled && mono_before(env_now(client->env), until))
+        env_cond_wait_until(&seat->wake, &place->room.mutex, until);
+    enum room_news news = seat->cancelled ? ROOM_CANCELLED : ROOM_NOTHING;
+    env_mutex_unlock(&place->room.mutex);
+    return news;
+}
+
 enum room_news room_glance(struct place *place, struct seat *seat)
 {
     struct room *room = &place->room;

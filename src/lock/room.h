@@ -60,6 +60,10 @@ enum room_news room_wait(struct place *place, struct seat *seat, struct mono_tim
 /* The same without waiting: looks if it is time to. */
 enum room_news room_glance(struct place *place, struct seat *seat);
 
+/* Between two tries to enter the table: waits as long as between two looks at it, unless the
+ * deadline comes or the wait is cancelled. */
+enum room_news room_pause(struct place *place, struct seat *seat, struct mono_time deadline);
+
 /* Wakes who waits on this seat, for good. */
 void room_cancel(struct place *place, struct seat *seat);
 
