@@ -480,7 +480,7 @@ enum hf_status slot_files_above(struct slot *slot, const struct view *file_ids, 
         if (depth > SHELF_DEPTH_MAX)
             return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
                              slot->shelf->partition, SHELF_DEPTH_MAX);
-        struct slot *parent;
+        struct slot *parent = NULL;
         status = shelf_slot(slot->shelf, view_of(route.parent), &parent, error);
         if (status == HF_OK && RULE(PARENTS_KNOW_THE_FILE))
             status = slot_show(parent, look_for_files, &look, error);
