@@ -275,6 +275,87 @@ static void each_write_of_a_group_is_answered_for_itself(void **state)
     store_close(store);
 }
 
+/* ---- Reading by the connection that writes ------------------------------------------- */
+
+/* Files of this name that this process has open. */
+static size_t count_open(const char *name)
+{
+    char path[PATH_MAX], link[PATH_MAX], to[PATH_MAX];
+    assert_non_null(realpath(in_dir(name), path));
+    DIR *fds = opendir("/proc/self/fd");
+    assert_non_null(fds);
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(fds));) {
+        snprintf(link, sizeof link, "/proc/self/fd/%.20s", entry->d_name);
+        ssize_t size = readlink(link, to, sizeof to - 1);
+        to[size < 0 ? 0 : size] = '\0';
+        count += strcmp(to, path) == 0;
+    }
+    closedir(fds);
+    return count;
+}
+
+static void the_first_reads_need_no_connection_of_their_own(void **state)
+{
+    (void)state;
+    struct store *store = open_store("s");
+    put_text(store, "k", VIEW("1"));
+    assert_int_equal(count_open("s"), 1);
+    for (int i = 0; i < 4; i++)
+        assert_holds(store, "k", VIEW("1"));
+    assert_int_equal(count_open("s"), 1);
+    assert_holds(store, "k", VIEW("1"));
+    assert_int_equal(count_open("s"), 2);
+    store_close(store);
+}
+
+struct visitor {
+    struct store *store;
+    bool writes;
+    bool wrong;
+    struct env_task *task;
+};
+
+static void visit(void *argument)
+{
+    struct visitor *visitor = argument;
+    char bytes[64];
+    for (int i = 0; i < 8; i++) {
+        struct buffer body = { .data = bytes, .capacity = sizeof bytes, .max = sizeof bytes };
+        struct put_call put = { .key = VIEW("k"), .body = VIEW("the same") };
+        struct get_call get = { .key = VIEW("k"), .body = &body };
+        enum hf_status status =
+            visitor->writes ? store_put(visitor->store, &put) : store_get(visitor->store, &get);
+        bool same = visitor->writes || view_equal(buffer_view(&body), VIEW("the same"));
+        visitor->wrong = visitor->wrong || status != HF_OK || !same;
+    }
+}
+
+static void whoever_writes_waits_for_a_read_by_its_connection(void **state)
+{
+    (void)state;
+    struct visitor visitors[6];
+    struct hf_error error;
+    struct store *first = open_store("s?sync=off");
+    put_text(first, "k", VIEW("the same"));
+    store_close(first);
+    for (int round = 0; round < 40; round++) {
+        struct store *store = open_store("s?sync=off");
+        for (size_t i = 0; i < 6; i++) {
+            visitors[i] = (struct visitor){ .store = store, .writes = i % 2 == 0 };
+            assert_status(HF_OK,
+                          env_task_start(env_real(), visit, &visitors[i], &visitors[i].task,
+                                         &error),
+                          &error);
+        }
+        for (size_t i = 0; i < 6; i++) {
+            env_task_join(env_real(), visitors[i].task);
+            assert_false(visitors[i].wrong);
+        }
+        store_close(store);
+    }
+}
+
 static void a_batch_of_a_thousand_of_all_sizes_is_one_call(void **state)
 {
     (void)state;
@@ -625,6 +706,10 @@ int main(void)
            files_of_another_database_and_of_people_are_not_swept),
         IT("each write of a group is answered for itself",
            each_write_of_a_group_is_answered_for_itself),
+        IT("the first reads need no connection of their own",
+           the_first_reads_need_no_connection_of_their_own),
+        IT("whoever writes waits for a read by its connection",
+           whoever_writes_waits_for_a_read_by_its_connection),
         IT("a batch of a thousand of all sizes is one call",
            a_batch_of_a_thousand_of_all_sizes_is_one_call),
         IT("a write waits for another process and gives up in time",

@@ -703,6 +703,22 @@ void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *bat
     env_mutex_release(&batch->mutex);
 }
 
+/* ---- Lending ------------------------------------------------------------------------- */
+
+/* Whoever leads has the connection to itself, for whatever it wants. */
+bool sqlite_writer_lend(struct sqlite_writer *writer, struct sqlite_connection *ret_reader)
+{
+    bool lent = try_to_lead(writer);
+    if (lent)
+        *ret_reader = writer->connection;
+    return lent;
+}
+
+void sqlite_writer_take_back(struct sqlite_writer *writer)
+{
+    pass_on(writer);
+}
+
 /* ---- Life ---------------------------------------------------------------------------- */
 
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,

@@ -91,6 +91,11 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
                         const struct sqlite_connection *connection, const struct bell *bell);
 void sqlite_writer_release(struct sqlite_writer *writer);
 
+/* Lends the connection to a reader, unless somebody writes at this moment: false. It sees what is
+ * committed. Until it is given back writes wait. */
+bool sqlite_writer_lend(struct sqlite_writer *writer, struct sqlite_connection *ret_reader);
+void sqlite_writer_take_back(struct sqlite_writer *writer);
+
 /* Runs a batch and returns when each of its writes is answered: OK, CONFLICT, NOT_FOUND,
  * UNAVAILABLE, DENIED, CORRUPT, or UNSURE. */
 void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *batch);

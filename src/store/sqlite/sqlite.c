@@ -1,7 +1,8 @@
 /* sqlite.c: objects as rows of one SQLite file, large ones as files beside it: the embedded
  * default. Safe among processes, durable, and never left half-written by a crash.
  *
- * Writing goes through one connection a process (group.c), reading through a few others.
+ * Writing goes through one connection a process (group.c), reading through a few others, the first
+ * reads through that one too.
  * A row that names a file is read first and the file opened after; should the object have been
  * replaced in between, the file is gone and the row is read again. */
 #include "base/check.h"
@@ -18,8 +19,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Reading connections of one open store. */
-#define READERS_MAX 8
+/* Reading connections of one open store. The first reads do without: to open a connection takes
+ * longer than all else that a short-lived program does with the store. */
+#define READERS_MAX    8
+#define READS_LENT_MAX 4
 
 /* FILE-bell is rung by all who write to FILE. It is opened and closed, which would end all locks
  * of this process on the file if that were a database too. */
@@ -41,6 +44,7 @@ struct sqlite_store {
         struct sqlite_connection idle[READERS_MAX];
         size_t idle_count;
         size_t open_count;
+        size_t lent_count; /* reads by the connection that writes, so far */
     } readers;
 };
 
@@ -93,9 +97,28 @@ static enum hf_status reader_take(struct sqlite_store *sqlite, struct mono_time 
     return error->status;
 }
 
+/* For a read that is soon over. */
+static enum hf_status reader_take_briefly(struct sqlite_store *sqlite,
+                                          struct mono_time deadline,
+                                          struct sqlite_connection *ret_reader,
+                                          struct hf_error *error)
+{
+    env_mutex_lock(&sqlite->readers.mutex);
+    bool lend = sqlite->readers.open_count == 0 && sqlite->readers.lent_count < READS_LENT_MAX;
+    sqlite->readers.lent_count += lend;
+    env_mutex_unlock(&sqlite->readers.mutex);
+    if (lend && sqlite_writer_lend(&sqlite->writer, ret_reader))
+        return HF_OK;
+    return reader_take(sqlite, deadline, ret_reader, error);
+}
+
 static void reader_give_back(struct sqlite_store *sqlite,
                              const struct sqlite_connection *reader)
 {
+    if (reader->handle == sqlite->writer.connection.handle) {
+        sqlite_writer_take_back(&sqlite->writer);
+        return;
+    }
     env_mutex_lock(&sqlite->readers.mutex);
     sqlite->readers.idle[sqlite->readers.idle_count++] = *reader;
     env_cond_signal(&sqlite->readers.freed);
@@ -211,8 +234,9 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection reader;
     struct hf_error error;
+    struct mono_time deadline = deadline_of(sqlite, calls[0].deadline);
     if (is_forked(sqlite, &error) ||
-        reader_take(sqlite, deadline_of(sqlite, calls[0].deadline), &reader, &error) != HF_OK) {
+        reader_take_briefly(sqlite, deadline, &reader, &error) != HF_OK) {
         get_fail_all(calls, count, &error);
         return;
     }
@@ -229,7 +253,7 @@ static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *ca
     struct sqlite_connection reader;
     struct mono_time deadline = deadline_of(sqlite, call->deadline);
     if (is_forked(sqlite, &call->error) ||
-        reader_take(sqlite, deadline, &reader, &call->error) != HF_OK)
+        reader_take_briefly(sqlite, deadline, &reader, &call->error) != HF_OK)
         return call->error.status;
     struct buffer *asked = call->body;
     call->body = small;
