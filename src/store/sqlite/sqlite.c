@@ -1,8 +1,8 @@
 /* sqlite.c: objects as rows of one SQLite file, large ones as files beside it: the embedded
  * default. Safe among processes, durable, and never left half-written by a crash.
  *
- * Writing goes through one connection a process (group.c), reading through a few others, the first
- * reads through that one too.
+ * Writing goes through one connection a process (group.c), reading through a few others
+ * (readers.c).
  * A row that names a file is read first and the file opened after; should the object have been
  * replaced in between, the file is gone and the row is read again. */
 #include "base/check.h"
@@ -10,6 +10,7 @@
 #include "store/backends.h"
 #include "store/sqlite/db.h"
 #include "store/sqlite/group.h"
+#include "store/sqlite/readers.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
 
@@ -18,11 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-/* Reading connections of one open store. The first reads do without: to open a connection takes
- * longer than all else that a short-lived program does with the store. */
-#define READERS_MAX    8
-#define READS_LENT_MAX 4
 
 /* FILE-bell is rung by all who write to FILE. It is opened and closed, which would end all locks
  * of this process on the file if that were a database too. */
@@ -38,14 +34,7 @@ struct sqlite_store {
     struct bell bell;
     struct sqlite_writer writer;
     pid_t pid; /* SQLite's connections do not survive a fork */
-    struct {
-        struct env_mutex mutex; /* guards what stands beside it */
-        struct env_cond freed;
-        struct sqlite_connection idle[READERS_MAX];
-        size_t idle_count;
-        size_t open_count;
-        size_t lent_count; /* reads by the connection that writes, so far */
-    } readers;
+    struct sqlite_readers readers;
 };
 
 static struct sqlite_store *sqlite_of(struct store *store)
@@ -66,63 +55,6 @@ static struct mono_time deadline_of(struct sqlite_store *sqlite, struct mono_tim
     if (asked.us > 0)
         return asked;
     return mono_add(env_now(sqlite->base.env), SPAN_MS(STORE_TIMEOUT_MS));
-}
-
-/* ---- Readers ------------------------------------------------------------------------- */
-
-static enum hf_status reader_take(struct sqlite_store *sqlite, struct mono_time deadline,
-                                  struct sqlite_connection *ret_reader, struct hf_error *error)
-{
-    bool fresh = false;
-    bool in_time = true;
-    env_mutex_lock(&sqlite->readers.mutex);
-    while (in_time && sqlite->readers.idle_count == 0 &&
-           sqlite->readers.open_count == READERS_MAX)
-        in_time = env_cond_wait_until(&sqlite->readers.freed, &sqlite->readers.mutex, deadline);
-    if (sqlite->readers.idle_count > 0) {
-        *ret_reader = sqlite->readers.idle[--sqlite->readers.idle_count];
-    } else if (sqlite->readers.open_count < READERS_MAX) {
-        sqlite->readers.open_count++;
-        fresh = true;
-    }
-    env_mutex_unlock(&sqlite->readers.mutex);
-    if (!fresh && !in_time)
-        return error_set(error, HF_UNAVAILABLE, "all readers of the database are busy");
-    if (!fresh || sqlite_connection_open(&sqlite->database, ret_reader, error) == HF_OK)
-        return HF_OK;
-    env_mutex_lock(&sqlite->readers.mutex);
-    sqlite->readers.open_count--;
-    env_cond_signal(&sqlite->readers.freed);
-    env_mutex_unlock(&sqlite->readers.mutex);
-    return error->status;
-}
-
-/* For a read that is soon over. */
-static enum hf_status reader_take_briefly(struct sqlite_store *sqlite,
-                                          struct mono_time deadline,
-                                          struct sqlite_connection *ret_reader,
-                                          struct hf_error *error)
-{
-    env_mutex_lock(&sqlite->readers.mutex);
-    bool lend = sqlite->readers.open_count == 0 && sqlite->readers.lent_count < READS_LENT_MAX;
-    sqlite->readers.lent_count += lend;
-    env_mutex_unlock(&sqlite->readers.mutex);
-    if (lend && sqlite_writer_lend(&sqlite->writer, ret_reader))
-        return HF_OK;
-    return reader_take(sqlite, deadline, ret_reader, error);
-}
-
-static void reader_give_back(struct sqlite_store *sqlite,
-                             const struct sqlite_connection *reader)
-{
-    if (reader->handle == sqlite->writer.connection.handle) {
-        sqlite_writer_take_back(&sqlite->writer);
-        return;
-    }
-    env_mutex_lock(&sqlite->readers.mutex);
-    sqlite->readers.idle[sqlite->readers.idle_count++] = *reader;
-    env_cond_signal(&sqlite->readers.freed);
-    env_mutex_unlock(&sqlite->readers.mutex);
 }
 
 /* ---- Reading one object -------------------------------------------------------------- */
@@ -236,13 +168,13 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
     struct hf_error error;
     struct mono_time deadline = deadline_of(sqlite, calls[0].deadline);
     if (is_forked(sqlite, &error) ||
-        reader_take_briefly(sqlite, deadline, &reader, &error) != HF_OK) {
+        sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &error) != HF_OK) {
         get_fail_all(calls, count, &error);
         return;
     }
     for (size_t i = 0; i < count; i++)
         get_one(sqlite, &reader, &calls[i]);
-    reader_give_back(sqlite, &reader);
+    sqlite_reader_give_back(&sqlite->readers, &reader);
 }
 
 /* Finds an object that is to be a file: *ret_fd, or -1 and the bytes in `small`, since they are
@@ -253,13 +185,13 @@ static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *ca
     struct sqlite_connection reader;
     struct mono_time deadline = deadline_of(sqlite, call->deadline);
     if (is_forked(sqlite, &call->error) ||
-        reader_take_briefly(sqlite, deadline, &reader, &call->error) != HF_OK)
+        sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &call->error) != HF_OK)
         return call->error.status;
     struct buffer *asked = call->body;
     call->body = small;
     enum hf_status status = find(sqlite, &reader, call, ret_fd, ret_length);
     call->body = asked;
-    reader_give_back(sqlite, &reader);
+    sqlite_reader_give_back(&sqlite->readers, &reader);
     return status;
 }
 
@@ -335,7 +267,7 @@ static void sqlite_list(struct store *store, struct list_call *call)
     struct sqlite_connection reader;
     struct mono_time deadline = deadline_of(sqlite, call->deadline);
     if (is_forked(sqlite, &call->error) ||
-        reader_take(sqlite, deadline, &reader, &call->error) != HF_OK)
+        sqlite_reader_take(&sqlite->readers, deadline, &reader, &call->error) != HF_OK)
         return;
     struct patience patience = patience_until(sqlite->base.env, deadline);
     struct list_cursor cursor;
@@ -346,7 +278,7 @@ static void sqlite_list(struct store *store, struct list_call *call)
     while (code == SQLITE_ROW || (sqlite_is_busy(code) && patience_wait(&patience)));
     if (code != SQLITE_DONE)
         sqlite_error(&call->error, reader.handle, code, "list the objects");
-    reader_give_back(sqlite, &reader);
+    sqlite_reader_give_back(&sqlite->readers, &reader);
 }
 
 /* ---- Writing ------------------------------------------------------------------------- */
@@ -480,8 +412,8 @@ static enum hf_status judge_early(struct sqlite_store *sqlite, struct put_call *
     if (call->condition.kind == CONDITION_ALWAYS)
         return HF_OK;
     struct sqlite_connection reader;
-    if (reader_take(sqlite, deadline_of(sqlite, call->deadline), &reader, &call->error) !=
-        HF_OK)
+    if (sqlite_reader_take(&sqlite->readers, deadline_of(sqlite, call->deadline), &reader,
+                           &call->error) != HF_OK)
         return call->error.status;
     sqlite3_stmt *lookup = reader.statements[SQL_LOOKUP];
     sqlite_bind_view(lookup, 1, call->key);
@@ -494,7 +426,7 @@ static enum hf_status judge_early(struct sqlite_store *sqlite, struct put_call *
         status = condition_judge(&call->condition, code == SQLITE_ROW ? &row.info.etag : NULL,
                                  &call->error);
     sqlite_reset(&reader, SQL_LOOKUP);
-    reader_give_back(sqlite, &reader);
+    sqlite_reader_give_back(&sqlite->readers, &reader);
     return status;
 }
 
@@ -626,14 +558,12 @@ static void sqlite_close(struct store *store)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     if (getpid() == sqlite->pid) {
-        for (size_t i = 0; i < sqlite->readers.idle_count; i++)
-            sqlite_connection_close(&sqlite->readers.idle[i]);
+        sqlite_readers_close_all(&sqlite->readers);
         sqlite_writer_release(&sqlite->writer);
     }
     bell_release(&sqlite->bell, is_forked(sqlite, /* error */ NULL));
     large_folder_close(&sqlite->folder);
-    env_cond_release(&sqlite->readers.freed);
-    env_mutex_release(&sqlite->readers.mutex);
+    sqlite_readers_release(&sqlite->readers);
     free(sqlite);
 }
 
@@ -798,8 +728,7 @@ enum hf_status sqlite_store_open(struct env *env, const struct url *url,
         free(sqlite);
         return error->status;
     }
-    env_mutex_init(env, &sqlite->readers.mutex);
-    env_cond_init(env, &sqlite->readers.freed);
+    sqlite_readers_init(&sqlite->readers, &sqlite->database, &sqlite->writer);
     *ret_store = &sqlite->base;
     return HF_OK;
 }
