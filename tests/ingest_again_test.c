@@ -1,5 +1,6 @@
 /* ingest_again_test.c: the same file comes in once: ingested again, by several at once, after its
  * chunk was merged, after a split, after answers were lost; and how equal files are told apart. */
+#include "scripted_store.h"
 #include "shelf_kit.h"
 
 #include "compact/ingest.h"
@@ -353,6 +354,47 @@ static void with_answers_lost_whoever_asks_again_adds_no_file_twice(void **state
     }
 }
 
+/* ---- A store that is gone ------------------------------------------------------------ */
+
+/* From the first file on that is put nothing is answered; counts these. */
+static struct fate be_gone(void *argument, struct script_call *call)
+{
+    size_t *puts = argument;
+    *puts += call->kind == CALL_PUT_FILE;
+    return *puts > 0 ? LOSE : PASS;
+}
+
+static void a_store_that_is_gone_is_not_asked_anew_for_each_file(void **state)
+{
+    struct stage stage;
+    struct bed bed;
+    struct script script;
+    size_t puts = 0;
+    stage_open(&stage, state, NULL, usv_by_time());
+    add_files(&stage, FILES_MAX);
+    script_init(&script, stage.ground.store);
+    script.ops.change = NULL;
+    bed_open(&bed, &script.base);
+    script_rule(&script, .on = ON_GET | ON_PUT | ON_PUT_FILE, .decide = be_gone,
+                .argument = &puts);
+    struct asking asking = { .stage = &stage, .bed = &bed };
+    struct ingest_options options = { .writer = VIEW("w"), .patience = SPAN_MS(100) };
+    for (size_t i = 0; i < FILES_MAX; i++)
+        asking.files[i] = (struct ingest_file){ .path = stage.paths[i] };
+    assert_status(HF_UNAVAILABLE,
+                  ingest_files(bed.shelf, asking.files, FILES_MAX, &options, &asking.error),
+                  &asking.error);
+    for (size_t i = 0; i < FILES_MAX; i++)
+        assert_int_equal(asking.files[i].error.status, HF_UNAVAILABLE);
+    assert_in_range(puts, 2, 6); /* of one file */
+    bed_close(&bed);
+    store_close(&script.base);
+    assert_live(&stage, 0, 0);
+    assert_int_equal(ingest_all(&stage, 0), 0);
+    assert_live(&stage, FILES_MAX, 0);
+    ground_close(&stage.ground);
+}
+
 #define BOTH(name, function)                                                \
     { "mem: " name, function, NULL, NULL, (void *)(uintptr_t) "mem" },      \
     {                                                                       \
@@ -375,6 +417,8 @@ int main(void)
         BOTH("many at once add each file once", many_at_once_add_each_file_once),
         BOTH("with answers lost, whoever asks again adds no file twice",
              with_answers_lost_whoever_asks_again_adds_no_file_twice),
+        BOTH("a store that is gone is not asked anew for each file",
+             a_store_that_is_gone_is_not_asked_anew_for_each_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,28 @@ static bool is_passing(enum hf_status status)
     return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
 }
 
+/* What a request that began then was told. */
+static void note_answer(struct ingest *ingest, enum hf_status status, struct mono_time begun)
+{
+    if (!is_passing(status))
+        ingest->silent = (struct mono_time){ 0 };
+    else if (ingest->silent.us == 0)
+        ingest->silent = begun;
+}
+
+/* One patience for all files: a store that is gone is not asked for each of them anew. */
+static bool is_given_up(const struct ingest *ingest, struct hf_error *error)
+{
+    if (ingest->silent.us == 0)
+        return false;
+    struct span silence = mono_since(env_now(ingest->shelf->env), ingest->silent);
+    if (silence.us < ingest->patience.us)
+        return false;
+    error_set(error, HF_UNAVAILABLE, "not tried: the store has not answered for %lld s",
+              (long long)(silence.us / 1000000));
+    return true;
+}
+
 static void back_off(struct env *env, struct span *backoff)
 {
     env_sleep(env, env_jitter(env, *backoff));
@@ -233,10 +255,13 @@ static enum hf_status put_tries(struct ingest *ingest, struct item *item, int fd
 {
     enum condition_kind condition = CONDITION_ABSENT;
     struct span backoff = BACKOFF_FIRST;
+    struct hf_error ignored;
     for (int tries = 1;; tries++) {
+        struct mono_time begun = env_now(ingest->shelf->env);
         enum hf_status status = put_once(ingest, item, fd, condition, error);
+        note_answer(ingest, status, begun);
         *ret_maybe = *ret_maybe || status == HF_UNSURE;
-        if (tries >= PUT_TRIES_MAX)
+        if (tries >= PUT_TRIES_MAX || is_given_up(ingest, &ignored))
             return status;
         if (status == HF_UNSUPPORTED && condition == CONDITION_ABSENT)
             condition = CONDITION_ALWAYS; /* too large for one: the name alone must do */
@@ -326,7 +351,8 @@ static void condemn_key(struct ingest *ingest, struct slot *slot, const struct i
 {
     struct view key = view_of(item->file->key);
     struct catalog_op op = { .kind = CATALOG_CONDEMN, .keys = &key, .key_count = 1 };
-    slot_apply(slot, &op, mono_add(env_now(ingest->shelf->env), ingest->patience));
+    struct mono_time begun = env_now(ingest->shelf->env);
+    note_answer(ingest, slot_apply(slot, &op, mono_add(begun, ingest->patience)), begun);
 }
 
 /* ---- Adding -------------------------------------------------------------------------- */
@@ -497,6 +523,10 @@ static void put_chosen(struct ingest *ingest, struct slot *slot)
             item->rounds--;
             continue;
         }
+        if (is_given_up(ingest, &error)) {
+            fail(ingest, item, &error);
+            continue;
+        }
         if (put_file(ingest, item, &maybe, &error) == HF_OK) {
             ingest->chosen[kept++] = item;
             continue;
@@ -514,6 +544,10 @@ static void take_chosen(struct ingest *ingest)
     struct hf_error error;
     struct slot *slot = NULL;
     struct vacancy room;
+    if (is_given_up(ingest, &error)) {
+        fail_chosen(ingest, &error);
+        return;
+    }
     enum hf_status status =
         shelf_slot(ingest->shelf, view_of(ingest->chosen[0]->home), &slot, &error);
     if (status == HF_OK)

@@ -24,7 +24,8 @@ struct ingest {
     struct shelf *shelf;
     const struct ingest_options *options;
     struct span patience;
-    struct arena arena; /* texts of the settings */
+    struct mono_time silent; /* since when the store answers nothing; zero: it does */
+    struct arena arena;      /* texts of the settings */
     struct compact_settings settings;
     struct item *items; /* a batch */
     size_t count;
