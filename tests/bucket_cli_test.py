@@ -206,6 +206,17 @@ def _(s):
         s.run("run", "job", "--", "true")
 
 
+@it("every command says in a sentence that the format document is damaged")
+def _(s):
+    s.env["HOLDFAST_STORE"] = "dir:objects"
+    s.write("file", b"1\x1fa\x1f1\n")
+    write_format(s, b"{")
+    for line in WORK:
+        done = try_line(s, line)
+        equal(done.returncode, code(s, "CORRUPT"), f"{line}: {done.stderr}")
+        true(FORMAT.encode() in done.stderr, f"{line}: {done.stderr}")
+
+
 @it("what says that it is 1 GiB is not read")
 def _(s):
     s.env["HOLDFAST_STORE"] = "dir:objects"

@@ -485,6 +485,34 @@ static void test_corrupt_catalog_is_told(void **state)
     bench_close(&bench);
 }
 
+static struct fate be_slow_and_silent(void *argument, struct script_call *call)
+{
+    (void)argument;
+    (void)call;
+    env_sleep(env_real(), SPAN_MS(60));
+    return REFUSE(HF_UNAVAILABLE);
+}
+
+/* A plan that was only waited for is not made up for by waiting five times as long. */
+static void test_gives_up_on_a_store_that_is_gone(void **state)
+{
+    struct bench bench;
+    struct compact_settings settings = bench_settings();
+    struct mono_time begun = env_now(env_real());
+    (void)state;
+    bench_open(&bench, 1, &settings);
+    bench_add(&bench, 3);
+    script_rule(&bench.hands[0].peer.way, .on = ON_GET | ON_LIST | ON_PUT,
+                .decide = be_slow_and_silent);
+    run_worker(&bench.hands[0], options_of(WORKER_ONCE), HF_UNAVAILABLE);
+    int64_t took_ms = mono_since(env_now(env_real()), begun).us / 1000;
+    script_reset(&bench.hands[0].peer.way);
+    /* It plans five times, each time some 60 ms a request: before, that took 6 s. */
+    if (took_ms >= 3500)
+        fail_msg("it took %lld ms", (long long)took_ms);
+    bench_close(&bench);
+}
+
 /* All that the table granted may still be held: so long nothing is granted, and that is told. */
 static void test_damaged_table_is_replaced(void **state)
 {
@@ -579,6 +607,8 @@ int main(void)
         IT("nothing is begun while compaction is paused", test_pause),
         IT("a stop gives the lease back, and counts against nobody", test_stops_in_order),
         IT("a corrupt catalog is told", test_corrupt_catalog_is_told),
+        IT("a run gives up on a store that is gone, and not after five times as long",
+           test_gives_up_on_a_store_that_is_gone),
         IT("a damaged lease table is replaced, and why nothing is granted is told",
            test_damaged_table_is_replaced),
         IT("a plan like the one before is not told", test_same_plan_is_told_once),

@@ -57,6 +57,7 @@ static bool explain_waiting(struct key_desk *desk)
     struct look look;
     struct hf_error ignored;
     look_init(&look, desk->client);
+    look.briefly = true;
     if (key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &ignored) ==
         HF_OK)
         look_at(&look, view_of(key), find_holder, &text, &ignored);

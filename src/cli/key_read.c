@@ -43,8 +43,8 @@ static enum hf_status find_txn(void *argument, const struct sight *sight,
     return HF_OK;
 }
 
-/* Damage of a key's document or body is left behind by who writes the key anew; that of a record
- * says by itself what to do. */
+/* Damage of a key's document or body is left behind by who writes the key anew; that of a record,
+ * or of what is read before there is a client, says by itself what to do. */
 static enum hf_status explain_damage(struct cli *cli, struct hf_client *client,
                                      const char *name)
 {
@@ -52,9 +52,10 @@ static enum hf_status explain_damage(struct cli *cli, struct hf_client *client,
     enum txn_state state;
     struct look look;
     struct hf_error ignored;
-    if (cli->error.status != HF_CORRUPT)
+    if (cli->error.status != HF_CORRUPT || !client)
         return cli->error.status;
     look_init(&look, client);
+    look.briefly = true;
     if (key_document(view_of(client->space.ns), view_of(name), key, &ignored) == HF_OK)
         look_at(&look, view_of(key), find_txn, txn, &ignored);
     look_release(&look);

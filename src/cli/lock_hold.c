@@ -135,6 +135,7 @@ void append_blocker(struct buffer *to, struct hf_lock *lock)
     struct look look;
     struct hf_error ignored;
     look_init(&look, lock->client);
+    look.briefly = true;
     look_at(&look, doc_key(lock->place->doc), find_blocker, &blocker, &ignored);
     look_release(&look);
 }

@@ -214,7 +214,7 @@ enum hf_status run_txn_show(struct cli *cli)
         status = txn_connect(cli, /* holder */ NULL, &client);
     if (status == HF_OK)
         status = txn_look(client, view_of(id), &record, &cli->error);
-    if (status == HF_CORRUPT)
+    if (status == HF_CORRUPT && client) /* else it is the bucket that is damaged */
         record_damaged(id, &cli->error);
     if (status == HF_NOT_FOUND)
         error_set(&cli->error, HF_NOT_FOUND,

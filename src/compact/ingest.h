@@ -29,7 +29,7 @@ struct ingest_options {
     struct view id;
     /* While too many chunks wait to be merged (backpressure): wait until then, then UNAVAILABLE. */
     struct mono_time until;
-    /* Ask a store that does not answer for so long, for all files together; zero: SHELF_PATIENCE. */
+    /* Ask a store that does not answer for so long, for all files; zero: SHELF_PATIENCE. */
     struct span patience;
     /* May be NULL; false stops: what was put is added, the rest is CANCELLED. */
     bool (*go_on)(void *argument, size_t files_done, uint64_t bytes_done);

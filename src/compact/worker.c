@@ -24,8 +24,9 @@
 /* A plan that costs much is not made more often than this part of the time allows. */
 #define PLAN_SHARE 5
 
-/* A run that is to end gives up when it cannot plan so often in a row. */
+/* A run that is to end gives up when it cannot plan so often in a row, or for so long. */
 #define PLAN_FAILURES_MAX 5
+#define PLAN_PATIENCE     SHELF_PATIENCE
 
 /* Waits between those, at most. */
 #define PLAN_WAIT_MOST SPAN_S(10)
@@ -86,14 +87,17 @@ static void look_for_pause(struct worker *worker)
 
 /* False when a run that is to end gives up. */
 static bool note_plan(struct worker *worker, enum hf_status status,
-                      const struct hf_error *error, struct span took)
+                      const struct hf_error *error, struct mono_time started)
 {
     struct span wait = worker->poll;
     struct mono_time now = env_now(worker->shelf->env);
+    struct span took = mono_since(now, started);
+    if (worker->plan_failures == 0)
+        worker->failing = started;
     worker->plan_failures = status == HF_OK ? 0 : worker->plan_failures + 1;
     for (unsigned i = 1; i < worker->plan_failures && wait.us < PLAN_WAIT_MOST.us; i++)
         wait.us *= 2;
-    if (wait.us < took.us * PLAN_SHARE)
+    if (status == HF_OK && wait.us < took.us * PLAN_SHARE) /* else it was only waited for */
         wait.us = took.us * PLAN_SHARE;
     worker->plan_at = mono_add(now, wait);
     worker->stale = false;
@@ -102,7 +106,8 @@ static bool note_plan(struct worker *worker, enum hf_status status,
     worker_tell_trouble(worker, error);
     if (worker->options.mode == WORKER_WATCH)
         return true;
-    if (may_pass(status) && !worker->barred && worker->plan_failures < PLAN_FAILURES_MAX)
+    if (may_pass(status) && !worker->barred && worker->plan_failures < PLAN_FAILURES_MAX &&
+        mono_since(now, worker->failing).us < PLAN_PATIENCE.us)
         return true;
     note_result(worker, error);
     /* What can be done is done first. */
@@ -139,8 +144,7 @@ static bool plan(struct worker *worker)
         return worker->options.mode == WORKER_WATCH;
     }
     enum hf_status status = worker_plan(worker, &error);
-    struct span took = mono_since(env_now(worker->shelf->env), started);
-    bool goes_on = note_plan(worker, status, &error, took);
+    bool goes_on = note_plan(worker, status, &error, started);
     if (status == HF_OK || worker->result.status != HF_OK)
         worker->planned = true;
     tell_plan(worker);

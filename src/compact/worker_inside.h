@@ -86,6 +86,7 @@ struct worker {
     bool stale;               /* the plan is to be made anew as soon as may be */
     struct mono_time plan_at; /* else then */
     unsigned plan_failures;   /* in a row */
+    struct mono_time failing; /* since the first of these began */
     struct mono_time tend_at;
     struct env_task *tend_task;
     bool paused;

@@ -10,6 +10,9 @@
 /* Tables that are read at once. */
 #define LOOK_BATCH 32
 
+/* What a person waits for a better sentence. */
+#define BRIEF_TIME SPAN_S(2)
+
 struct remembered {
     struct etag etag;
     struct lease_table *table; /* NULL: it could not be read ... */
@@ -131,6 +134,8 @@ static enum hf_status read_batch(struct look *look, struct remembered **batch,
             continue;
         bodies[asked] = BUFFER_INIT(TABLE_BYTES_READ_MAX + 1);
         gets[asked] = (struct get_call){ .key = key_of(batch[i]), .body = &bodies[asked] };
+        if (look->briefly)
+            gets[asked].deadline = mono_add(env_now(look->client->store->env), BRIEF_TIME);
         of[asked++] = i;
     }
     if (asked > 0)

@@ -28,6 +28,7 @@ typedef enum hf_status look_fn(void *argument, const struct sight *sight,
 struct look {
     struct hf_client *client;
     bool remembers;    /* to be set by those who look more than once */
+    bool briefly;      /* to be set where the answer is known, and this only explains it */
     struct map tables; /* of struct remembered */
     uint64_t round;
 };

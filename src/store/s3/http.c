@@ -14,6 +14,10 @@
  * crosses that close on its way has no answer. */
 #define IDLE_SECONDS_MAX 15L
 
+/* A stream that is slower for as long as a request may take stands still: a byte now and then would
+ * keep it for ever. */
+#define STALL_BYTES_A_SECOND 1024L
+
 struct http_pool {
     struct env *env;
     struct http_options options;
@@ -438,7 +442,7 @@ static void set_time_outs(CURL *handle, const struct http_pool *pool,
     if (request->stall.us <= 0)
         return;
     long seconds = (long)((request->stall.us + 999999) / 1000000);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_A_SECOND);
     curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, seconds);
 }
 

@@ -60,7 +60,7 @@ struct http_request {
     const struct http_source *source; /* NULL: no body */
     struct http_sink sink;            /* write NULL: a 2xx body is kept like an error's */
     struct mono_time deadline;
-    struct span stall;   /* > 0: also give up when nothing moves for this long */
+    struct span stall;   /* > 0: also give up when next to nothing moves for this long */
     bool may_send_again; /* reading only: a dead kept connection is tried anew */
     /* Of the source's or sink's bytes; the sink's total is what the reply announces. */
     const struct progress *progress;

@@ -265,10 +265,13 @@ enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
     }
     if (reply->outcome != HTTP_ANSWERED)
         return judge_silence(s3, request, reply, ret_again, error);
-    if (reply->status >= 200 && reply->status < 300)
+    bool done = reply->status >= 200 && reply->status < 300;
+    if (done && !request->writes)
         return error_clear(error);
     struct s3_error_body body;
-    s3_xml_error(buffer_view(&reply->body), &body);
+    bool is_error = s3_xml_error(buffer_view(&reply->body), &body);
+    if (done) /* and an error in the same answer: nobody knows */
+        return is_error ? say(error, HF_UNSURE, reply, &body, NULL) : error_clear(error);
     return judge_status(s3, request, reply, &body, ret_again, ret_distrust, error);
 }
 
