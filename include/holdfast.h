@@ -270,7 +270,8 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  *   EXPIRED, LOST  of a handle that holds a lease that is over: release it first
  *   INVALID, MISMATCH  the table allows no such ttl, or others use another number of slots
  *   UNAVAILABLE, DENIED, CORRUPT  the store's; TIMEOUT of a store that does not answer, too
- * It may return up to a few seconds after wait_ms while the store does not answer. */
+ * It may return up to a few seconds after wait_ms while the store does not answer; with a
+ * wait_ms of 0 after ten. */
 HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
                                       struct hf_error *error);
 

@@ -241,6 +241,41 @@ def _(s):
     equal(s.out("store", "ls"), b"c\n")
 
 
+@it("of objects that cannot all be removed each that stays is named, and the others are gone")
+def _(s):
+    s.env["HOLDFAST_STORE"] = "dir:objects"
+    for key in ("a", "b", "c"):
+        s.put(key, b"1")
+    os.mkdir(s.file("outside"))
+    for name in ("bad", "worse"):
+        os.symlink(s.file("outside"), s.file("objects/" + name))
+    done = s.run("store", "rm", "a", "bad/x", "b", "worse/x", "c", expect=code(s, "INVALID"))
+    said = done.stderr.decode().splitlines()
+    equal([next(k for k in ("bad/x", "worse/x", "?") if k in line or k == "?") for line in said],
+          ["bad/x", "worse/x"], said)
+    equal(s.out("store", "ls").decode().split(), [])
+
+
+@it("bytes from a pipe wait in files without a name, in $TMPDIR", LOCAL)
+def _(s):
+    os.mkdir(s.file("temporary"))
+    s.env["TMPDIR"] = s.file("temporary")
+    putter = s.start("store", "put", "k", "-", stdin=subprocess.PIPE)
+    putter.stdin.write(b"x" * 3 * MIB)
+    putter.stdin.flush()
+
+    def waits():
+        folder = f"/proc/{putter.pid}/fd"
+        return any(os.readlink(f"{folder}/{fd}").startswith(s.file("temporary") + "/")
+                   and os.stat(f"{folder}/{fd}").st_size > 0 for fd in os.listdir(folder))
+
+    until(waits, "bytes in a temporary file")
+    equal(os.listdir(s.file("temporary")), [], "names")
+    putter.kill()
+    putter.communicate()
+    equal(os.listdir(s.file("temporary")), [], "names that a killed one leaves")
+
+
 OWN = (".holdfast/epoch/default.json", ".txn-decisions/m/1", "roster/g/1", "metadata/catalog.json",
        "data/default/L1/2026/02/1.usv", "indexes/a/index.json", "indexes/a/shards/0f.usv",
        "default/meta/deploy.json", "default/inode/7.json", "team-b/paths.json",

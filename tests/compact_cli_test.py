@@ -352,6 +352,58 @@ def _(s):
     equal(status(s)["paused"], False)
 
 
+@it("a merge that is under way when compaction is paused comes to its end", DIR)
+def _(s):
+    command(s, b'out=$1; shift; while test -e held; do sleep 0.05; done; cat "$@" > "$out"\n')
+    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")
+    s.write("held", b"")
+    ingest(s, some_files(3))
+    worker = s.start("compact", "run", "-q")
+    until(lambda: status(s)["under_way"], "it holds a lease")
+    s.run("compact", "pause", "-q", "--why", "test")
+    os.unlink(s.file("held"))
+    equal((worker.communicate(timeout=60), worker.returncode), ((b"", b""), 0))
+    equal([chunk["level"] for chunk in chunks(s)], [1])
+    ingest(s, some_files(3, hour=1))
+    run(s, expect=code(s, "UNAVAILABLE"))
+    equal(sorted(chunk["level"] for chunk in chunks(s)), [0, 0, 0, 1], "nothing new is begun")
+
+
+@it("a worker that watches goes by settings that change with its next plan", DIR)
+def _(s):
+    create(s, "--grace", "1h", "--level0-count", "4")
+    ingest(s, some_files(3))
+    watcher = s.start("compact", "watch", "--poll", "50ms", "--json")
+    until(lambda: status(s)["members"], "it watches")
+    equal(plan(s)["groups"], 0)
+    s.run("compact", "set", "-q", "--level0-count", "3")
+    until(lambda: [c["level"] for c in chunks(s)] == [1], "merged by the new number")
+    watcher.send_signal(signal.SIGTERM)
+    equal((watcher.communicate(timeout=60)[1], watcher.returncode), (b"", 0))
+
+
+@it("the README's worked example works as typed", DIR)
+def _(s):
+    readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
+    with open(readme, encoding="utf-8") as source:
+        section = source.read().split("\n## Compaction\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^    (holdfast compact .*)$", section, re.M)
+    equal(len(lines), 6, lines)
+    os.mkdir(s.file("new"))
+    files = some_files(20)
+    for number, data in enumerate(files):
+        s.write(f"new/{number}.usv", data)
+    said = []
+    for line in lines:
+        done = subprocess.run(["bash", "-c", line], cwd=s.path, env=s.env, capture_output=True,
+                              check=False)
+        equal((done.returncode, done.stderr), (0, b""), line)
+        said.append(done.stdout)
+    equal([c["level"] for c in chunks(s)].count(1), 1, "it was merged")
+    true(all(key.encode() in said[-1] for key in keys(s)), "ls names what is data")
+    check_all(s, files)
+
+
 @it("watch merges what comes, and ends in order when it is told to", LOCAL)
 def _(s):
     create(s, "--grace", "1h")

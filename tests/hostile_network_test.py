@@ -13,12 +13,14 @@ import concurrent.futures
 import itertools
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 
 import cases
 import s3_fake
-from cli_test import equal, true
+from cli_test import PROGRAM, equal, true, until
 from hostile_kit import SECONDS_MAX, Answer, Lab, until_nobody_is_left
 
 cases.cases.clear()
@@ -450,6 +452,31 @@ def add(kind):
 
 for kind_ in ACTS:
     add(kind_)
+
+
+def second_signal(lab):
+    """The first one is obeyed in order: the worker would give back what it holds, and waits for that."""
+    act = CompactRun()
+    first = Trial(lab, lab.bucket)
+    first.out("store", "probe", "-q")
+    act.prepare(first)
+    for words in (["run", "-q"], ["watch", "-q", "--poll", "50ms"]):
+        bucket = lab.bucket.twin(f"{lab.bucket.name}-{words[0]}")
+        bucket.lie = from_the(12, black_hole, True)
+        env = {**lab.env, "HOLDFAST_STORE": lab.url_of(bucket)}
+        worker = subprocess.Popen([PROGRAM, "compact", *words], cwd=lab.path, env=env,
+                                  stdin=subprocess.DEVNULL)
+        until(lambda bucket=bucket: bucket.count >= 12, "the network is gone")
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        equal(worker.poll(), None, f"{words}: it still waits for the store")
+        begun = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        equal(worker.wait(30), -signal.SIGTERM, words)
+        true(time.monotonic() - begun < 3, f"{words}: at once")
+
+
+cases.add("a network that cuts: a second signal ends compact run and watch at once", second_signal, Lab)
 
 
 if __name__ == "__main__":

@@ -88,6 +88,54 @@ static void a_lock_is_kept(void **state)
     hf_lock_free(other);
 }
 
+#define RENEWALS 4
+
+struct pace {
+    atomic_size_t count;
+    struct mono_time at[RENEWALS];
+};
+
+static void note_renewal(void *argument)
+{
+    struct pace *pace = argument;
+    size_t n = atomic_load(&pace->count);
+    if (n < RENEWALS)
+        pace->at[n] = now();
+    atomic_store(&pace->count, n + 1);
+}
+
+static bool has_paced(void *argument)
+{
+    struct pace *pace = argument;
+    return atomic_load(&pace->count) >= RENEWALS;
+}
+
+/* The most of these gaps are as long as they should be; a busy machine may make one longer. */
+static void it_is_renewed_at_a_third(void **state)
+{
+    struct pair *pair = *state;
+    struct pace pace = { 0 };
+    int64_t ttl_ms = scaled_ms(600), gap_ms[RENEWALS], least = INT64_MAX;
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", ttl_ms);
+    struct mono_time last = now();
+    script_rule(&pair->one.way, .name = "pace", .on = ON_PUT | ON_CHANGE, .key = TABLE,
+                .before = note_renewal, .argument = &pace);
+    ASSERT(comes_true(has_paced, &pace, 4 * ttl_ms));
+    script_drop(&pair->one.way, "pace");
+    for (size_t i = 0; i < RENEWALS; i++) {
+        gap_ms[i] = mono_since(pace.at[i], last).us / 1000;
+        last = pace.at[i];
+        least = i > 0 && gap_ms[i] < least ? gap_ms[i] : least;
+        if (gap_ms[i] < ttl_ms / 3 - 20)
+            FAIL("renewed after %lld ms of a ttl of %lld", (long long)gap_ms[i],
+                 (long long)ttl_ms);
+    }
+    if (least > ttl_ms * 9 / 20)
+        FAIL("renewed every %lld ms at best, of a ttl of %lld", (long long)least,
+             (long long)ttl_ms);
+    hf_lock_free(lock);
+}
+
 static void without_renewal_it_ends(void **state)
 {
     struct pair *pair = *state;
@@ -511,6 +559,7 @@ int main(int argc, char **argv)
         return 2;
     const struct CMUnitTest tests[] = {
         PAIR("a lock is kept for as long as it is held", a_lock_is_kept),
+        PAIR("a lock is renewed at a third of its ttl", it_is_renewed_at_a_third),
         PAIR("without renewal it ends, and that is told", without_renewal_it_ends),
         PAIR("many locks of many tables are kept", many_locks_of_many_tables_are_kept),
         PAIR("more ranges of one inode than a call carries are kept",

@@ -484,6 +484,46 @@ static void a_thousand_wait(void **state)
     free(crowd);
 }
 
+/* ---- A store that does not answer ---------------------------------------------------- */
+
+#define ALL_CALLS (ON_GET | ON_PUT | ON_CHANGE | ON_LIST | ON_DELETE)
+
+static void check_given_up(enum hf_status status, struct mono_time start, int64_t wait_ms)
+{
+    int64_t late_ms = ms_since(start) - wait_ms;
+    if (status != HF_TIMEOUT && status != HF_UNSURE && status != HF_UNAVAILABLE)
+        FAIL("a wait of %lld ms: %s", (long long)wait_ms, hf_status_name(status));
+    if (late_ms > 4000)
+        FAIL("a wait of %lld ms took %lld more", (long long)wait_ms, (long long)late_ms);
+}
+
+/* From the start, from the first write on, or once it stands in line. */
+static void a_wait_ends_when_the_store_does_not_answer(void **state)
+{
+    struct pair *pair = *state;
+    static const unsigned kinds[] = { ALL_CALLS, ON_PUT | ON_CHANGE };
+    for (size_t i = 0; i < 2; i++) {
+        struct hf_lock *lock = lock_of(&pair->one, "other", 0);
+        script_rule(&pair->one.way, .name = "hang", .on = kinds[i], .fate = HANG);
+        struct mono_time start = now();
+        check_given_up(hf_lock_acquire(lock, 300, NULL), start, 300);
+        script_drop(&pair->one.way, "hang");
+        hf_lock_free(lock);
+    }
+    struct hf_lock *held = lock_held(&pair->two, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->one, "deploy", 0);
+    struct waiting waiting;
+    struct line line = { &pair->world, 1 };
+    struct mono_time start = now();
+    start_waiting(&waiting, lock, scaled_ms(700));
+    ASSERT(comes_true(line_is, &line, scaled_ms(600)));
+    script_rule(&pair->one.way, .name = "hang", .on = ALL_CALLS, .fate = HANG);
+    check_given_up(join(&waiting), start, scaled_ms(700));
+    script_drop(&pair->one.way, "hang");
+    hf_lock_free(lock);
+    hf_lock_free(held);
+}
+
 int main(int argc, char **argv)
 {
     if (!world_kind_set(argc, argv))
@@ -505,6 +545,8 @@ int main(int argc, char **argv)
         PAIR("what was done while one waited need not be done again",
              what_was_done_meanwhile_need_not_be_done),
         PAIR("the slack of a period is less than that", a_slack_is_less_than_its_period),
+        PAIR("a wait ends a few seconds after its time when the store does not answer",
+             a_wait_ends_when_the_store_does_not_answer),
         PAIR("a dead holder is waited out", a_dead_holder_is_waited_out),
         PAIR("a full table is asked at the pace of who waits, and once there is room it is had",
              a_full_table_is_asked_at_the_pace_of_who_waits),

@@ -165,6 +165,17 @@ def _(s):
     equal((said["rejects"], len(said["reasons"])), ("bad", 3))
 
 
+@it("a reject file of an earlier merge is not removed by one that rejects nothing")
+def _(s):
+    s.write("bad", lines(u("a", "x"), u("b", "1")))
+    s.write("good", lines(u("b", "1")))
+    args = ["--format", "usv", "--key", "1", "--time", "2", "--max-rejects", "any", "-o", "out"]
+    s.run("merge", "-q", *args, "bad")
+    equal(s.read("out.rejects"), lines(u("a", "x")))
+    s.run("merge", "-q", *args, "good")
+    equal((s.read("out"), s.read("out.rejects")), (lines(u("b", "1")), lines(u("a", "x"))))
+
+
 @it("a merge that rejects far too much stops, and keeps the first of it")
 def _(s):
     s.write("in", b"x\n" * 300000)

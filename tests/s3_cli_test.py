@@ -5,6 +5,7 @@ what it lets others see of its secrets.
 Prints TAP. The program's path comes in $HOLDFAST_PROGRAM.
 """
 
+import datetime
 import json
 import os
 import resource
@@ -132,6 +133,30 @@ def _(s):
     for words in (b"RequestTimeTooSkewed", b"this machine's says", b"the store's 2001-02-03",
                   b"set this machine's clock"):
         true(words in done.stderr, done.stderr)
+
+
+# ---- The probe ------------------------------------------------------------------------------------
+
+
+def requests(s, *args):
+    """How many requests a command takes."""
+    def count():
+        return sum(s.seen(method, "whole") for method in ("GET", "PUT", "POST", "DELETE", "HEAD"))
+
+    before = count()
+    s.run("whole", *args)
+    return count() - before
+
+
+@it("a store is probed with some fifty requests, once a month")
+def _(s):
+    probed, known = requests(s, "locks", "ls"), requests(s, "locks", "ls")
+    true(30 <= probed - known <= 70, f"{probed} requests, then {known}")
+    equal(requests(s, "locks", "ls"), known)
+    verdict = json.loads(s.run("whole", "store", "get", ".holdfast/format.json").stdout)["verdicts"][0]
+    at, until_ = (datetime.datetime.fromisoformat(verdict[name].rstrip("Z"))
+                  for name in ("probed_at", "expires_at"))
+    equal(until_ - at, datetime.timedelta(days=30))
 
 
 # ---- Secrets --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "base/layout.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Looking ------------------------------------------------------------------------- */
 
@@ -119,15 +120,16 @@ static void find_free(void *argument, const struct lease_table *table,
 enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
                                   size_t count, bool *ret_free, struct hf_error *error)
 {
-    struct unleased asked = { .keys = keys, .count = count, .free = ret_free };
+    struct unleased asked = { .keys = keys, .count = count };
     struct hf_error why = { .status = HF_OK };
     enum hf_status status = HF_OK;
     client_active(client);
-    bool *done = calloc(count > 0 ? count : 1, sizeof *done);
+    bool *done = calloc(count > 0 ? count : 1, 2 * sizeof *done);
     if (!done)
         return error_no_memory(error);
+    asked.free = done + count;
     for (size_t i = 0; i < count; i++)
-        ret_free[i] = true; /* where there never was a lease */
+        asked.free[i] = true; /* where there never was a lease */
     for (size_t i = 0; i < count && status == HF_OK; i++) {
         if (done[i])
             continue;
@@ -136,6 +138,8 @@ enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *k
             done[j] |= view_equal(layout_home(view_of(keys[j])), asked.partition);
         status = chunks_look(client, asked.partition, find_free, &asked, &why);
     }
+    if (status == HF_OK && count > 0)
+        memcpy(ret_free, asked.free, count * sizeof *ret_free);
     free(done);
     if (error)
         *error = why;

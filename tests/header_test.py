@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""header_test.py: the public header by itself, as a user of the library compiles it: in C and C++, with
+the examples that it and the README show.
+
+Prints TAP. C++ by clang++, which comes with clang, and by g++ where there is one.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+LANGUAGES = [("C17", ["cc", "-x", "c", "-std=c17", "-Wpedantic"]),
+             ("C++11 of clang", ["clang++", "-x", "c++", "-std=c++11"]),
+             ("C++20 of clang", ["clang++", "-x", "c++", "-std=c++20"]),
+             ("C++17 of gcc", ["g++", "-x", "c++", "-std=c++17", "-Wno-missing-field-initializers"])]
+OPTIONS = """
+struct hf_client_options client_options = HF_CLIENT_OPTIONS;
+struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
+struct hf_key_options key_options = HF_KEY_OPTIONS;
+struct hf_txn_options txn_options = HF_TXN_OPTIONS;
+lock_options.ttl_ms = 10000;
+(void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
+"""
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def essay_example():
+    """The first example of the header's opening comment, with its words for work taken out."""
+    lines = re.findall(r"^ \*     (.*)$", read("include/holdfast.h").split("WHAT A LEASE")[0], re.M)
+    return "\n".join("hf_lock_check(lock, &error);" if "..." in line else line for line in lines)
+
+
+def readme_example():
+    section = read("README.md").split("or in C (`examples/`):")[1].split("A lock is a lease")[0]
+    lines = [line[4:] for line in section.splitlines() if line.startswith("    ")]
+    return ("struct hf_client *client; struct hf_lock *lock; struct hf_error error;\n"
+            "const void *data = \"x\"; size_t size = 1;\n"
+            + "\n".join(line.replace("...", ";") for line in lines))
+
+
+def compiles(compiler, body):
+    with tempfile.TemporaryDirectory(prefix="holdfast-header-") as folder:
+        path = os.path.join(folder, "user.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('#include "holdfast.h"\nvoid user(void);\nvoid user(void)\n{\n' + body + "\n}\n")
+        words = [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                 "-I" + os.path.join(ROOT, "include"), path]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def main():
+    bodies = [("nothing but the header", ""), ("all options", OPTIONS),
+              ("the example of the header", essay_example()), ("that of the README", readme_example())]
+    rows = [(language, compiler, name, body) for language, compiler in LANGUAGES
+            for name, body in bodies if compiler[0] != "g++" or shutil.which("g++")]
+    print(f"1..{len(rows) + 1}")
+    failed = 0
+    for number, (language, compiler, name, body) in enumerate(rows, 1):
+        done = compiles(compiler, body)
+        failed += done.returncode != 0
+        sentence = f"{name} compiles as {language}"
+        print(f"{'ok' if done.returncode == 0 else 'not ok'} {number} - {sentence}")
+        for line in done.stderr.splitlines()[:20]:
+            print("# " + line)
+    wrong = compiles(LANGUAGES[1][1], "hf_lock_acquire(1);").returncode != 0
+    print(f"{'ok' if wrong else 'not ok'} {len(rows) + 1} - a wrong call does not compile")
+    return 1 if failed or not wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
