@@ -78,6 +78,7 @@ struct bank_work {
     struct bank_plan plan;
     struct judge_bank *judge;
     struct judge_sweep *sweep_judge;
+    struct judge_swap *swap_judge;
     struct team team;
     struct bank_cut cuts[NODES_MAX + 1];
     struct bank_offer offer;

@@ -70,6 +70,7 @@ struct compact {
     struct run *run;
     struct compact_plan plan;
     struct judge_catalog *judge;
+    struct judge_swap *swap_judge;
     struct team team;
     struct compact_restart restarts[NODES_MAX + 1];
     struct compact_cut cuts[NODES_MAX + 1];

@@ -44,6 +44,7 @@ struct index_work {
     struct run *run;
     struct index_plan plan;
     struct judge_index *judge;
+    struct judge_swap *swap_judge;
     struct team team;
     unsigned last_record;               /* that was ever made */
     unsigned foreign_clock[INDEX_KEYS]; /* seconds: rises with each entry of the key */

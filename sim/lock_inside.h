@@ -20,6 +20,7 @@ struct notice {
 struct lock_work {
     struct run *run;
     struct judge_lock *judge;
+    struct judge_swap *swap_judge;
     const struct lock_beside *beside; /* NULL: nothing */
     struct lock_plan plan;
     const struct lock_wish *wishes;

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "sim/judge_swap.h"
 #include "sim/lock_inside.h"
 
 #include <inttypes.h>
@@ -512,6 +513,7 @@ static struct lock_work *make_work(struct run *run, const struct lock_wish *wish
         .purged = beside != NULL
     };
     work->judge = judge_lock_new(run, &options);
+    work->swap_judge = judge_swap_new(run);
     for (unsigned i = 0; i < run->options->operations; i++)
         work->left[1 + i % run->options->nodes]++;
     for (unsigned i = 0; i < run->options->nodes; i++)
@@ -539,6 +541,7 @@ void lock_work_mix_ttls(struct lock_work *work)
 void lock_work_free(struct lock_work *work)
 {
     judge_lock_free(work->judge);
+    judge_swap_free(work->swap_judge);
     free(work);
 }
 

@@ -51,6 +51,8 @@ static struct net_options draw_net_options(const struct run_options *options, st
     net.bucket.clock = prng_below(prng, 5) == 0 ? STORE_CLOCK_BOOT : STORE_CLOCK_DATE;
     bool steps = prng_below(prng, 4) > 0;
     net.bucket.steps = steps && net.bucket.clock == STORE_CLOCK_BOOT;
+    if (options->ignore_conditions) /* such a store is not atomic in any other way either */
+        net.bucket.steps = false;
     net.bucket.missing_is_conflict = prng_below(prng, 2) == 0;
     net.bucket.ignore_conditions = options->ignore_conditions;
     net.front_ends = 1 + (unsigned)prng_below(prng, 4);

@@ -6,6 +6,7 @@
  * those who crashed, and reads everything. */
 #include "base/check.h"
 #include "sim/bank_work.h"
+#include "sim/judge_swap.h"
 
 #include <stdlib.h>
 
@@ -164,6 +165,7 @@ static void *start(struct run *run)
     sweep_options.wild_calendars = !dated && work->plan.wild_calendars;
     work->judge = judge_bank_new(run, &options);
     work->sweep_judge = judge_sweep_new(run, &sweep_options);
+    work->swap_judge = judge_swap_new(run);
     for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = world_node(run->world, i);
         work->cuts[node_number(node)] = (struct bank_cut){ .work = work, .node = node };
@@ -187,6 +189,7 @@ static void free_state(void *state)
         world_cancel_timer(work->run->world, &work->cuts[i].timer);
     judge_bank_free(work->judge);
     judge_sweep_free(work->sweep_judge);
+    judge_swap_free(work->swap_judge);
     free(work);
 }
 

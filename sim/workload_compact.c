@@ -6,6 +6,7 @@
  * has landed, condemns what nobody knows, waits for D, and again, until nothing is left but live
  * chunks. */
 #include "sim/compact_work.h"
+#include "sim/judge_swap.h"
 
 #include "base/check.h"
 
@@ -113,6 +114,7 @@ static void *start(struct run *run)
         .group_max = settings->group_max,
     };
     compact->judge = judge_catalog_new(run, &options);
+    compact->swap_judge = judge_swap_new(run);
     for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = world_node(run->world, i);
         compact->restarts[node_number(node)] =
@@ -132,6 +134,7 @@ static void free_state(void *state)
         world_cancel_timer(compact->run->world, &compact->cuts[i].timer);
     }
     judge_catalog_free(compact->judge);
+    judge_swap_free(compact->swap_judge);
     free(compact);
 }
 

@@ -6,6 +6,7 @@
  * once more, which must change nothing; and reads everything. */
 #include "base/check.h"
 #include "sim/index_work.h"
+#include "sim/judge_swap.h"
 
 #include <stdlib.h>
 
@@ -109,6 +110,7 @@ static void *start(struct run *run)
         options.taken_until_us = SPAN_S(TAKEN_S).us;
     }
     work->judge = judge_index_new(run, &options);
+    work->swap_judge = judge_swap_new(run);
     leave_lock(work, view_of(first.text));
     for (unsigned i = 0; i < run->options->nodes; i++)
         node_boot(world_node(run->world, i), program, work);
@@ -126,6 +128,7 @@ static void free_state(void *state)
 {
     struct index_work *work = state;
     judge_index_free(work->judge);
+    judge_swap_free(work->swap_judge);
     free(work);
 }
 
