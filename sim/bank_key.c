@@ -71,7 +71,7 @@ bool teller_read(struct teller *teller, size_t key, int64_t *ret_balance,
 static size_t draw_size(const struct teller *teller)
 {
     bool fat = teller_one_in(teller, teller->work->plan.fat ? 2 : 8);
-    if (fat)
+    if (fat || teller->work->plan.litters)
         return INLINE_MAX + 1 + (size_t)teller_below(teller, STATE_BYTES_MAX - INLINE_MAX);
     return SMALL_MIN + (size_t)teller_below(teller, SMALL_MAX);
 }

@@ -6,6 +6,9 @@
 #define CRASH_AT_CALL_CHANCE 4000
 #define PAUSE_AT_CALL_CHANCE 6000
 
+/* For nodes that must stand still between two requests while others work. */
+#define PAUSE_OFTEN_CHANCE 100000
+
 /* A request leaves after a pause and a suspend, is slow and then late: D is longer than these
  * together. */
 #define PAUSE_MAX   SPAN_S(15)
@@ -53,6 +56,16 @@ struct bank_plan bank_plan_draw(const struct world *world)
     plan.cuts = prng_below(&prng, 4) == 0;
     if (plan.cuts) /* a lease outlives the patience of who has it */
         plan.ttl_ms = LONG_TTL_MS;
+    uint64_t what = prng_below(&prng, 8);
+    plan.litters = what == 0;
+    plan.crowds = what == 1;
+    if (plan.litters) /* machines without a common clock restamp a record 16 times, then it stays */
+        plan.apart = false;
+    if (plan.litters || plan.crowds) {
+        plan.pairs = plan.others = 1;
+        plan.fast_hands = true;
+        plan.slow_hands = false;
+    }
     return plan;
 }
 
@@ -66,6 +79,13 @@ void bank_tune(struct run *run, struct plans *plans)
     plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;
     plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
     plans->chaos.pause_max = PAUSE_MAX;
+    if (plan.crowds || plan.litters) {
+        plans->chaos.onlookers = BANK_ONLOOKERS;
+        plans->chaos.pause_onlooker_chance =
+            plan.crowds ? PAUSE_OFTEN_CHANCE : PAUSE_AT_CALL_CHANCE;
+    }
+    if (plan.litters)
+        plans->chaos.pause_at_call_chance = PAUSE_OFTEN_CHANCE;
     plans->chaos.suspend_max = SUSPEND_MAX;
     plans->chaos.down_max = DOWN_MAX;
     plans->chaos.cut_max = CUT_MAX;

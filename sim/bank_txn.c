@@ -167,8 +167,10 @@ static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
         if (deal->change[i] == 0 && !deal->idle)
             continue;
         bool twice = teller_one_in(teller, teller->work->plan.fast_hands ? 2 : 6);
-        if (!deal->idle && twice) /* what is not to be seen */
+        if (!deal->idle && (twice || teller->work->plan.crowds)) /* what is not to be seen */
             status = teller_write(teller, &write, balances[i] + 1000);
+        if (teller->work->plan.crowds) /* time for a reader to see it */
+            teller_rest(teller, SPAN_MS(100));
         if (status == HF_OK)
             status = teller_write(teller, &write, balances[i] + deal->change[i]);
         if (status != HF_OK)

@@ -15,6 +15,9 @@
 extern const char *const bank_keys[BANK_KEYS];
 
 /* What kind of world a seed has, and what is done there. */
+/* In some seeds nodes from this number on only watch the others: they read, or sweep. */
+#define BANK_ONLOOKERS 4
+
 struct bank_plan {
     size_t pairs;  /* the first so many of them are used */
     size_t others; /* and so many of those that are none, from the last on */
@@ -27,6 +30,8 @@ struct bank_plan {
     bool slow_hands; /* many think for longer than a lease lasts */
     bool fat;        /* most states are larger than what stands in a document */
     bool cuts;       /* nodes are cut off as they write, for about as long as they wait */
+    bool litters;    /* all states are that large; onlookers sweep everything, at full speed */
+    bool crowds;     /* fast transactions on three keys, each staged twice; onlookers read */
     unsigned joins;  /* one in so many transactions is shared */
     unsigned sweeps; /* one in so many operations is a sweep */
     struct span hour;

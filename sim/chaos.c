@@ -236,7 +236,10 @@ static bool strike_at_call(void *argument, struct node *node, enum call_moment m
 {
     struct chaos *chaos = argument;
     struct ordeal *ordeal = ordeal_of(chaos, node);
-    uint32_t pause_chance = chaos->plan.pause_at_call_chance;
+    bool looks_on =
+        chaos->plan.onlookers > 0 && node_number(ordeal->node) >= chaos->plan.onlookers;
+    uint32_t pause_chance =
+        looks_on ? chaos->plan.pause_onlooker_chance : chaos->plan.pause_at_call_chance;
     if (!may_strike(ordeal))
         return false;
     if (moment == CALL_DECIDED) {

@@ -25,6 +25,9 @@ struct chaos_plan {
     /* At each call, out of a million; and for each of its two moments. */
     uint32_t crash_at_call_chance;
     uint32_t pause_at_call_chance;
+    /* Nodes from this number on (0: none) are paused with a chance of their own. */
+    unsigned onlookers;
+    uint32_t pause_onlooker_chance;
     struct crash_at crash_at; /* before the calm, too */
     struct span down_max;     /* crash and reboot */
     struct span pause_max;

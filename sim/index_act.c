@@ -8,6 +8,7 @@
 #define STOP_AFTER_MAX 12
 #define FEW_MAX        6
 #define READS          6
+#define BACKS          3
 #define RECORD_MAX     MIB
 
 /* ---- Compiling ------------------------------------------------------------------------- */
@@ -221,19 +222,22 @@ static void put_foreign(struct indexer *indexer)
     indexer_put_foreign(indexer, key, place, back ? FOREIGN_ANY_TIME : FOREIGN_LATER);
 }
 
-/* What it wrote is folded and cleared away, and it writes something older in its place; or this
- * node is one that reads meanwhile. */
+/* Node 1: another program's entry is folded and cleared, and then the program writes an older
+ * record under the same name, which stays for a while. The other nodes read meanwhile. */
 static void go_back(struct indexer *indexer)
 {
     size_t key, place;
-    if (indexer_one_in(indexer, 2) || !indexer_draw_foreign(indexer, &key, &place)) {
+    if (node_number(indexer->node) > 1 || !indexer_draw_foreign(indexer, &key, &place)) {
         for (int i = 0; i < READS; i++)
             walk(indexer, WALK_SOME);
         return;
     }
-    indexer_put_foreign(indexer, key, place, FOREIGN_LATER);
-    compile_one(indexer, key);
-    indexer_put_foreign(indexer, key, place, FOREIGN_ANY_TIME);
+    for (int i = 0; i < BACKS; i++) {
+        indexer_put_foreign(indexer, key, place, FOREIGN_LATER);
+        compile_one(indexer, key);
+        indexer_put_foreign(indexer, key, place, FOREIGN_ANY_TIME);
+        indexer_rest(indexer, SPAN_S(2));
+    }
 }
 
 /* ---- What a node does ------------------------------------------------------------------ */
@@ -252,7 +256,7 @@ static void do_one_thing(struct indexer *indexer)
         read_in_pieces(indexer);
     else if (indexer->work->plan.locks_vanish && indexer_one_in(indexer, 8))
         indexer_delete_lock(indexer);
-    else if (indexer->work->plan.goes_back && indexer_one_in(indexer, 2))
+    else if (indexer->work->plan.goes_back && !indexer_one_in(indexer, 4))
         go_back(indexer);
     else if (what < 8)
         indexer_put(indexer);

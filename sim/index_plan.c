@@ -8,8 +8,10 @@
 #define PAUSE_MAX            SPAN_S(20)
 #define DOWN_MAX             SPAN_S(20)
 
-/* Where all depends on what others do between two requests of one who reads. */
-#define SLOW_CHANCE 60000
+/* For readers that must stand still between two requests while others compile. */
+#define SLOW_CHANCE       60000
+#define PAUSE_BACK_CHANCE 150000
+#define PAUSE_BACK_MAX    SPAN_S(4)
 
 /* Three of these are of one shard. */
 #define FAT_KEYS 4
@@ -74,7 +76,10 @@ void index_tune(struct run *run, struct plans *plans)
     plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;
     plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
     plans->chaos.pause_max = PAUSE_MAX;
-    if (plan.goes_back)
+    if (plan.goes_back) {
         plans->net.plan.slow_chance = SLOW_CHANCE;
+        plans->chaos.pause_at_call_chance = PAUSE_BACK_CHANCE;
+        plans->chaos.pause_max = PAUSE_BACK_MAX;
+    }
     plans->chaos.down_max = DOWN_MAX;
 }

@@ -21,7 +21,12 @@
 #define FINAL_GAP     SPAN_S(60)
 #define FINAL_OPS_MAX 100000
 
-#define OPS_MAX_FEW 20
+#define OPS_MAX_FEW  20
+#define OPS_MAX_MANY 200
+
+#define READS_MAX    12
+#define SWEEPS       4
+#define TRANSACTIONS 3
 
 static void open_all(struct teller *teller)
 {
@@ -52,6 +57,8 @@ enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
     struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
     struct hf_error error;
     options.settings.op_delay = SPAN_MS((int64_t)teller_below(teller, 50));
+    if (teller->work->plan.litters)
+        options.settings.op_delay = SPAN_US(0);
     options.settings.ops_max = ops_max;
     options.full = full;
     judge_sweep_begins(judge, teller->node);
@@ -63,13 +70,30 @@ enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
     return status == HF_OK ? report.stop : SWEEP_STOP_FAILED;
 }
 
+static void read_some(struct teller *teller, uint64_t most)
+{
+    struct hf_key_info info;
+    int64_t balance;
+    for (uint64_t i = teller_below(teller, most) + 1; i > 0; i--)
+        teller_read(teller, teller_draw_key(teller), &balance, &info);
+}
+
 static void do_one_thing(struct teller *teller)
 {
     const struct bank_plan *plan = &teller->work->plan;
-    struct hf_key_info info;
-    int64_t balance;
     uint64_t what = teller_below(teller, 16);
-    if (teller_one_in(teller, plan->sweeps)) {
+    bool looks_on = node_number(teller->node) >= BANK_ONLOOKERS;
+    if (plan->crowds && looks_on) {
+        read_some(teller, READS_MAX);
+    } else if (plan->litters && looks_on) {
+        for (int i = 0; i < SWEEPS; i++)
+            teller_sweep(teller, /* full */ true, OPS_MAX_MANY);
+    } else if (plan->litters && teller_one_in(teller, 2)) {
+        teller_rewrite(teller);
+    } else if (plan->crowds && !teller_one_in(teller, 4)) {
+        for (int i = 0; i < TRANSACTIONS; i++)
+            teller_transact(teller);
+    } else if (teller_one_in(teller, plan->sweeps)) {
         bool full = teller_one_in(teller, 3);
         teller_sweep(teller, full, 1 + teller_below(teller, OPS_MAX_FEW));
     } else if (teller->work->lent.text[0] != '\0' && teller_one_in(teller, 2)) {
@@ -85,8 +109,7 @@ static void do_one_thing(struct teller *teller)
     } else if (what < 11) {
         teller_rewrite(teller);
     } else {
-        for (uint64_t i = teller_below(teller, 3) + 1; i > 0; i--)
-            teller_read(teller, teller_draw_key(teller), &balance, &info);
+        read_some(teller, 3);
     }
 }
 

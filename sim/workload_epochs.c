@@ -7,6 +7,7 @@
 #include "base/layout.h"
 #include "base/rule.h"
 #include "sim/judge_limits.h"
+#include "sim/judge_table.h"
 #include "sim/lock_work.h"
 
 #include <inttypes.h>
@@ -28,9 +29,11 @@ static const char *const tables[] = { "default/meta/door.json", "default/meta/bo
 
 #define DAMAGE_GAP_MAX  SPAN_S(25)
 #define PURGE_AGAIN_MAX SPAN_MS(1500)
+#define PURGE_YOUNG_MAX SPAN_MS(300)
 
 /* Out of a million. */
 #define PAUSE_AT_CALL_CHANCE 15000
+#define PAUSE_HASTY_CHANCE   60000
 #define HUGE_BYTES           ((size_t)8 * 1024 * 1024 + 1)
 
 /* What befalls a table. */
@@ -54,6 +57,9 @@ struct epochs {
     struct lock_work *work;
     struct prng prng;
     struct timer next;
+    bool hasty; /* tables are purged right after the first grant in them */
+    size_t young_wish;
+    struct timer young;
     size_t last_wish; /* the wish whose table was harmed last, ... */
     enum harm last;   /* ... how ... */
     bool again;       /* ... and whether it is to be again */
@@ -151,9 +157,8 @@ static void lose_epoch(struct epochs *epochs)
 
 /* What the document has ever said is never forgotten: it says as much, or else its copy does. What
  * the copy alone says nobody goes by before the document says so too. */
-static void epoch_changed(void *argument, const struct bucket_change *change)
+static void epoch_changed(struct epochs *epochs, const struct bucket_change *change)
 {
-    struct epochs *epochs = argument;
     uint64_t epoch;
     if (!view_starts_with(change->key, VIEW(".holdfast/epoch")))
         return;
@@ -315,14 +320,75 @@ static void ring(void *argument)
     set_next(epochs);
 }
 
+/* ---- Tables that are purged at once -------------------------------------------------- */
+
+/* In one of so many seeds a table is purged right after its first grant, while other nodes are
+ * still creating it; all nodes use the same table. */
+#define HASTY_EVERY  4
+#define HASTY_WISHES 1
+
+static bool draw_hasty(const struct world *world)
+{
+    struct prng prng = world_stream(world, STREAM_WORKLOAD + 2);
+    return prng_below(&prng, HASTY_EVERY) == 0;
+}
+
+static void purge_young(void *argument)
+{
+    struct epochs *epochs = argument;
+    struct world *world = epochs->run->world;
+    const char *key = wishes[epochs->young_wish].key;
+    struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(key));
+    if (!may_harm(epochs, HARM_PURGED, before))
+        return;
+    trace_line(world_trace(world), world_now_us(world),
+               "store: %s is purged after its first grant", key);
+    harm(epochs, epochs->young_wish, HARM_PURGED, before);
+}
+
+/* Whether only one lease was ever granted in it. */
+static bool is_young(struct view body)
+{
+    struct judged_version *version = body.data ? judged_version_read(body, NULL) : NULL;
+    bool young = version && (version->next_token & UINT32_MAX) == 2;
+    judged_version_free(version);
+    return young;
+}
+
+static void look_for_young(struct epochs *epochs, const struct bucket_change *change)
+{
+    struct world *world = epochs->run->world;
+    size_t wish = 0;
+    while (wish < WISHES && !view_equal(change->key, view_of(wishes[wish].key)))
+        wish++;
+    if (!epochs->hasty || epochs->run->options->calm || wish == WISHES ||
+        timer_is_set(&epochs->young) || !net_sender(epochs->run->net).node ||
+        !is_young(change->body))
+        return;
+    int64_t due = world_now_us(world) + 1 +
+                  (int64_t)prng_below(&epochs->prng, (uint64_t)PURGE_YOUNG_MAX.us);
+    epochs->young_wish = wish;
+    if (due < epochs->run->calm_us)
+        world_set_timer(world, &epochs->young, due, purge_young, epochs);
+}
+
+static void changed(void *argument, const struct bucket_change *change)
+{
+    epoch_changed(argument, change);
+    look_for_young(argument, change);
+}
+
 /* ---- The workload -------------------------------------------------------------------- */
 
 /* What happens between two requests of a birth matters most here. */
 static void tune(struct run *run, struct plans *plans)
 {
+    bool hasty = draw_hasty(run->world);
     lock_work_tune(run, plans);
+    if (hasty)
+        plans->net.bucket.delete_conditional = true;
     if (plans->chaos.until.us > 0)
-        plans->chaos.pause_at_call_chance = PAUSE_AT_CALL_CHANCE;
+        plans->chaos.pause_at_call_chance = hasty ? PAUSE_HASTY_CHANCE : PAUSE_AT_CALL_CHANCE;
 }
 
 static void *start(struct run *run)
@@ -331,12 +397,14 @@ static void *start(struct run *run)
     check(epochs);
     epochs->run = run;
     epochs->prng = world_stream(run->world, STREAM_WORKLOAD + 1);
-    epochs->work = lock_work_new(run, wishes, WISHES, /* once_per */ false);
+    epochs->hasty = draw_hasty(run->world);
+    epochs->work = lock_work_new(run, wishes, epochs->hasty ? HASTY_WISHES : WISHES,
+                                 /* once_per */ false);
     lock_work_mix_ttls(epochs->work);
     struct lock_plan plan = lock_plan_draw(run->world);
     if (plan.exclusion && plan.store_time)
         epochs->limits = judge_limits_new(run, tables, sizeof tables / sizeof *tables);
-    epochs->watch = (struct bucket_watch){ .changed = epoch_changed, .argument = epochs };
+    epochs->watch = (struct bucket_watch){ .changed = changed, .argument = epochs };
     bucket_add_watch(net_bucket(run->net), &epochs->watch);
     if (!run->options->calm)
         set_next(epochs);
@@ -354,6 +422,7 @@ static void free_state(void *state)
 {
     struct epochs *epochs = state;
     world_cancel_timer(epochs->run->world, &epochs->next);
+    world_cancel_timer(epochs->run->world, &epochs->young);
     lock_work_free(epochs->work);
     judge_limits_free(epochs->limits);
     free(epochs);

@@ -1,6 +1,13 @@
 /* workload_locks.c: named locks: exclusive, shared and with slots, with waiters, renewals under
  * loss, breaks, adoption, and things that are done once a period. */
+#include "base/layout.h"
 #include "sim/lock_work.h"
+
+/* In one of so many seeds the namespace exists already, most reads are answered by a cache, and
+ * clients crash often. */
+#define IN_PLACE_EVERY       4
+#define CACHED_DATE_CHANCE   700000
+#define CRASH_AT_CALL_CHANCE 8000
 
 static const struct lock_wish wishes[] = {
     { "default/meta/once.json", { "named:once" }, 1, HF_EXCLUSIVE, 0 },
@@ -13,9 +20,48 @@ static const struct lock_wish wishes[] = {
     { "default/meta/pool.json", { "named:pool" }, 1, HF_SLOTS, 2 },
 };
 
+/* The epoch document of an existing namespace. It records without an end how long leases can be, as
+ * a client does that takes over by watching only. A new client then needs no write before its first
+ * grant, so if all its reads came from a cache it does not know the store's time. */
+static void put_epoch(struct run *run)
+{
+    static const char *const keys[] = {
+        LAYOUT_EPOCH_COPY_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json",
+        LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json",
+    };
+    static const char body[] =
+        "{ \"format\": \"" LAYOUT_EPOCH_FORMAT "\", \"epoch\": 3, \"write\": \"before\", "
+        "\"pair\": \"before\", "
+        "\"longest\": { \"names\": { \"12000\": \"0000000000000000:0\" }, "
+        "\"inodes\": { }, \"paths\": { }, \"chunks\": { } } }\n";
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct put_call put = { .key = view_of(keys[i]), .body = view_of(body) };
+        bucket_put(net_bucket(run->net), &put);
+    }
+}
+
+static bool draw_in_place(const struct world *world)
+{
+    struct prng prng = world_stream(world, STREAM_WORKLOAD + 1);
+    return prng_below(&prng, IN_PLACE_EVERY) == 0;
+}
+
+static void tune(struct run *run, struct plans *plans)
+{
+    lock_work_tune(run, plans);
+    if (!draw_in_place(run->world) || plans->chaos.until.us == 0)
+        return;
+    plans->net.plan.cached_date_chance = CACHED_DATE_CHANCE;
+    plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;
+}
+
 static void *start(struct run *run)
 {
-    return lock_work_new(run, wishes, sizeof wishes / sizeof *wishes, /* once_per */ true);
+    struct lock_work *work =
+        lock_work_new(run, wishes, sizeof wishes / sizeof *wishes, /* once_per */ true);
+    if (draw_in_place(run->world))
+        put_epoch(run);
+    return work;
 }
 
 static void judge(struct run *run, void *state)
@@ -32,7 +78,7 @@ static void free_state(void *state)
 const struct workload workload_locks = {
     .name = "locks",
     .about = "nodes wait for, hold and lose named locks; never two believe to hold one",
-    .tune = lock_work_tune,
+    .tune = tune,
     .start = start,
     .judge = judge,
     .free = free_state,

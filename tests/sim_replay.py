@@ -19,6 +19,10 @@ RUNS += [(workload, 4, 20, seed)
          for workload in ("doc", "locks", "ranges", "epochs", "fenced", "elect", "compact", "index",
                           "bank", "sweep")
          for seed in (1, 7)]
+# Plans that few seeds have: an existing namespace, tables purged at once, readers and sweepers that
+# look on, another program that goes back.
+RUNS += [("locks", 5, 50, 394), ("epochs", 5, 50, 15), ("bank", 5, 50, 77), ("bank", 5, 50, 201),
+         ("index", 5, 50, 236)]
 
 
 def line_of(program, workload, nodes, operations, seed):

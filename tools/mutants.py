@@ -6,13 +6,16 @@ to notice.
 
 The simulator must be configured with -Dmutants=true. Each round begins at seeds of its own, under
 the same plans for all; a mutant that lives through MAX seeds has survived, and so has one that was
-stopped by an assertion of the library and not by a judge. Exits with 0 when all were killed, at
-least 40 of them, and at least ten of those are subtle: a median of 50 seeds or more.
+stopped by an assertion of the library and not by a judge. A line of tests/sim_seeds.txt that names
+a rule in brackets must fail under that mutant, too: else its seed no longer shows what it is
+recorded for. Exits with 0 when all were killed, at least 40 of them, at least ten of those are subtle (a
+median of 50 seeds or more), and all recorded seeds fail.
 """
 
 import argparse
 import concurrent.futures
 import os
+import pathlib
 import re
 import statistics
 import subprocess
@@ -23,6 +26,9 @@ ROUND_APART = 1000000
 MUTANTS_MIN, SUBTLE_MIN = 40, 10
 SUBTLE_SEEDS, PLAIN_SEEDS = 50, 5
 SECONDS_MAX = 600
+
+SEEDS = pathlib.Path(__file__).parent.parent / "tests" / "sim_seeds.txt"
+RECORDED = re.compile(r"^(\w+) (\d+) (\d+) (\d+) ([^#]*)#.*\[([A-Z_]+)\]")
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
@@ -106,6 +112,24 @@ def hunt(program, mutants, rounds, seeds):
             print(mutant.row(), flush=True)
 
 
+def check_recorded(program, only):
+    """Whether each recorded seed that names a rule fails without it."""
+    stale = 0
+    for line in SEEDS.read_text(encoding="ascii").splitlines():
+        found = RECORDED.match(line)
+        if not found or (only and found.group(6) not in only):
+            continue
+        workload, seed, nodes, operations, options, rule = found.groups()
+        run = subprocess.run(
+            [program, "--mutant", rule, "--workload", workload, "--seed", seed, "--nodes", nodes,
+             "--operations", operations, "--no-shrink", *options.split()],
+            capture_output=True, text=True, timeout=SECONDS_MAX)
+        if run.returncode != 1 or not KILLED.search(run.stderr):
+            print(f"{SEEDS.name}: {workload} {seed} passes without {rule}: record another seed")
+            stale += 1
+    return stale == 0
+
+
 def summarise(mutants, seconds):
     killed = [mutant for mutant in mutants if mutant.is_killed()]
     plain = sum(mutant.median() <= PLAIN_SEEDS for mutant in killed)
@@ -131,7 +155,8 @@ def main():
     hunt(arguments.program, mutants, arguments.rounds, arguments.seeds)
     all_killed, killed, subtle = summarise(mutants, time.monotonic() - began)
     enough = only or (killed >= MUTANTS_MIN and subtle >= SUBTLE_MIN)
-    return 0 if all_killed and enough else 1
+    recorded = check_recorded(arguments.program, only)
+    return 0 if all_killed and enough and recorded else 1
 
 
 if __name__ == "__main__":
