@@ -668,6 +668,8 @@ static void texts_that_are_none(void **state)
     IS(HF_INVALID, hf_lock_adopt(pair->two.client, longer, NULL, &adopted, &error));
     snprintf(longer, sizeof longer, "%s\n", text);
     IS(HF_INVALID, hf_break(pair->two.client, longer, "x", "y", &error));
+    snprintf(longer, sizeof longer, "0%s", text); /* no lease is printed so */
+    IS(HF_INVALID, hf_break(pair->two.client, longer, "x", "y", &error));
     MUST(hf_lock_check(lock, &error));
     MUST(hf_lock_renew(lock, &error));
     hf_lock_free(lock);

@@ -1,10 +1,10 @@
 /* key_lease.c: `key acquire`, `key keepalive` and `key release`: the lease of a key, which outlives
  * the command and is passed on as text. */
 #include "base/layout.h"
-#include "base/parse.h"
 #include "cli/connect.h"
 #include "cli/json_add.h"
 #include "cli/key.h"
+#include "lock/lease_name.h"
 
 #include <stdlib.h>
 
@@ -160,13 +160,12 @@ static enum hf_status check_name(struct key_desk *desk, const char *lease, const
         key_document(view_of(given ? given : ns), view_of(name), key, &cli->error);
     if (status != HF_OK)
         return status;
-    struct view table = view_of(lease);
-    view_cut(&table, ':');
-    view_cut(&table, ':');
-    if (view_equal(table, view_of(key)))
-        return HF_OK;
+    struct lease_name parsed;
+    status = lease_name_parse(view_of(lease), &parsed, &cli->error);
+    if (status != HF_OK || view_equal(parsed.key, view_of(key)))
+        return status;
     return error_set(&cli->error, HF_MISMATCH, "the lease is that of %.*s, not of %.100s",
-                     VIEW_ARGS(view_first(table, 100)), key);
+                     VIEW_ARGS(view_first(parsed.key, 100)), key);
 }
 
 /* A lease that is over, and whether somebody was granted the key since. Who only keeps it alive or
@@ -176,16 +175,13 @@ static enum hf_status adopt_lost(struct key_desk *desk, const char *lease, bool 
     struct cli *cli = desk->cli;
     struct key_description description;
     struct hf_error ignored;
-    struct view rest = view_of(lease), table = rest;
-    uint64_t token = 0;
-    view_cut(&table, ':');
-    view_cut(&table, ':');
-    parse_u64(view_cut(&rest, ':'), INT64_MAX, &token, &ignored);
+    struct lease_name given;
     char name[NAME_BYTES_MAX + 1];
     enum hf_key_outcome outcome = HF_KEY_LEASE_EXPIRED;
-    if (key_of_document(view_of(desk->client->space.ns), table, name) &&
+    if (lease_name_parse(view_of(lease), &given, &ignored) == HF_OK &&
+        key_of_document(view_of(desk->client->space.ns), given.key, name) &&
         key_describe(desk->client, name, &description, &ignored) == HF_OK && description.held &&
-        description.token > token)
+        description.token > given.token)
         outcome = HF_KEY_FENCING_MISMATCH;
     if (changes)
         error_set(&cli->error, outcome_status(outcome), "%s", outcome_sentence(outcome));

@@ -70,7 +70,7 @@ enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_t
 enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
                            struct hf_client **ret_client, struct hf_lock **ret_lock);
 
-/* The namespace of a lease: the first segment of its table's key. INVALID when it is no lease. */
+/* The namespace of a lease. INVALID when it is no lease. */
 enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns);
 
 /* Reads --ttl and, for commands with modes, --mode, --slots, --once-per and --slack. */

@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/lock.h"
 #include "lock/handle.h"
+#include "lock/lease_name.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -339,19 +340,13 @@ enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_t
     return HF_OK;
 }
 
-/* Chunks and shards have none. */
 enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns)
 {
-    struct view rest = view_of(lease);
-    view_cut(&rest, ':');
-    view_cut(&rest, ':');
-    bool none = view_starts_with(rest, VIEW(LAYOUT_CHUNK_FOLDER)) ||
-                view_starts_with(rest, VIEW(LAYOUT_INDEX_FOLDER));
-    struct view ns = none ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
-    if (name_check(ns, NULL) != HF_OK)
-        return error_set(&cli->error, HF_INVALID,
-                         "a lease is written as TOKEN:ID:TABLE, not '%.80s'", lease);
-    ns = arena_copy(&cli->arena, ns);
+    struct lease_name name;
+    enum hf_status status = lease_name_parse(view_of(lease), &name, &cli->error);
+    if (status != HF_OK)
+        return status;
+    struct view ns = arena_copy(&cli->arena, lease_name_namespace(&name));
     *ret_ns = ns.data;
     return ns.data ? HF_OK : error_no_memory(&cli->error);
 }

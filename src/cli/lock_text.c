@@ -1,6 +1,7 @@
 /* lock_text.c: leases as people and programs read them. */
 #include "base/parse.h"
 #include "cli/lock.h"
+#include "lock/lease_name.h"
 
 #include <inttypes.h>
 
@@ -77,8 +78,7 @@ void append_barrier(struct buffer *to, const struct lease_settings *settings,
 
 void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease)
 {
-    buffer_print(to, "%" PRIu64 ":%.*s:%.*s", lease->token, VIEW_ARGS(lease->id),
-                 VIEW_ARGS(sight->key));
+    lease_name_append(to, &(struct lease_name){ lease->token, lease->id, sight->key });
 }
 
 /* ---- JSON ---------------------------------------------------------------------------- */

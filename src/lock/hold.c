@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "base/layout.h"
-#include "base/parse.h"
 #include "base/rule.h"
+#include "lock/lease_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,24 +217,22 @@ enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_er
 
 /* ---- As text ------------------------------------------------------------------------- */
 
-/* "<token>:<id>:<key of the table>". */
 enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                             struct hf_error *error)
 {
     env_mutex_lock(&lock->client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
-    if (held)
-        snprintf(text, HF_LEASE_TEXT_MAX, "%" PRIu64 ":%s:%.*s", lock->token, lock->id,
-                 VIEW_ARGS(doc_key(lock->place->doc)));
+    struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->place->doc) };
+    struct buffer to = { .data = text,
+                         .capacity = HF_LEASE_TEXT_MAX,
+                         .max = HF_LEASE_TEXT_MAX - 1 };
+    if (held) {
+        lease_name_append(&to, &name);
+        buffer_text(&to);
+    }
     env_mutex_unlock(&lock->client->keeper.mutex);
     return held ? error_clear(error) : error_set(error, HF_NOT_FOUND, "the lock is not held");
 }
-
-struct lease_name {
-    uint64_t token;
-    struct view id;
-    struct view key;
-};
 
 /* Tables of another namespace have tokens of another epoch, which a client of that one knows. */
 static bool is_of_namespace(const struct hf_client *client, struct view key)
@@ -247,21 +245,14 @@ static bool is_of_namespace(const struct hf_client *client, struct view key)
 static enum hf_status parse_lease(const struct hf_client *client, const char *text,
                                   struct lease_name *ret_name, struct hf_error *error)
 {
-    struct view all = view_of(text);
-    size_t first = view_find(all, ':');
-    struct view rest = first < all.size ? view_from(all, first + 1) : VIEW("");
-    size_t second = view_find(rest, ':');
-    struct view key = second < rest.size ? view_from(rest, second + 1) : VIEW("");
-    struct view id = view_first(rest, second);
-    uint64_t token;
-    if (!table_key_is_ours(key) || id.size == 0 || id.size > LEASE_ID_MAX ||
-        parse_u64(view_first(all, first), UINT64_MAX, &token, NULL) != HF_OK)
-        return error_set(error, HF_INVALID, "a lease is written as TOKEN:ID:TABLE, not '%.80s'",
-                         text);
-    if (!is_of_namespace(client, key))
+    struct lease_name name;
+    enum hf_status status = lease_name_parse(view_of(text), &name, error);
+    if (status != HF_OK)
+        return status;
+    if (!is_of_namespace(client, name.key))
         return error_set(error, HF_MISMATCH, "it is a lease of another namespace than %s",
                          client->space.ns);
-    *ret_name = (struct lease_name){ token, id, key };
+    *ret_name = name;
     return HF_OK;
 }
 

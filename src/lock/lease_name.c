@@ -1,0 +1,48 @@
+#include "lock/lease_name.h"
+
+#include "base/layout.h"
+#include "base/parse.h"
+#include "lock/handle.h"
+
+static_assert(sizeof "18446744073709551615::" + LEASE_ID_MAX + KEY_BYTES_MAX <=
+                  HF_LEASE_TEXT_MAX,
+              "every lease can be printed");
+
+void lease_name_append(struct buffer *to, const struct lease_name *name)
+{
+    buffer_append_u64(to, name->token);
+    buffer_append_byte(to, ':');
+    buffer_append(to, name->id);
+    buffer_append_byte(to, ':');
+    buffer_append(to, name->key);
+}
+
+/* Without zeros in front of it. */
+static bool parse_token(struct view text, uint64_t *ret_token)
+{
+    return parse_u64(text, UINT64_MAX, ret_token, NULL) == HF_OK &&
+           (text.size == 1 || text.data[0] != '0');
+}
+
+enum hf_status lease_name_parse(struct view text, struct lease_name *ret_name,
+                                struct hf_error *error)
+{
+    struct lease_name name;
+    struct view rest = text;
+    struct view token = view_cut(&rest, ':');
+    name.id = view_cut(&rest, ':');
+    name.key = rest;
+    if (!parse_token(token, &name.token) || name.id.size == 0 || name.id.size > LEASE_ID_MAX ||
+        !table_key_is_ours(name.key))
+        return error_set(error, HF_INVALID, "a lease is written as TOKEN:ID:TABLE, not '%.*s'",
+                         VIEW_ARGS(view_first(text, 80)));
+    *ret_name = name;
+    return HF_OK;
+}
+
+struct view lease_name_namespace(const struct lease_name *name)
+{
+    struct view rest = name->key;
+    bool none = table_key_is_of_chunks(name->key) || table_key_is_of_shard(name->key);
+    return none ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : view_cut(&rest, '/');
+}
