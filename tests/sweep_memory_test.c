@@ -112,6 +112,19 @@ static void damage_is_forgotten(void **state)
     IS(HF_UNAVAILABLE, sweep_recall(kit->one.client, &memory, &error));
 }
 
+/* The next run is added to what is read. */
+static void what_cannot_be_added_up_is_damage(void **state)
+{
+    struct sweep_kit *kit = *state;
+    world_write(&kit->world, MEMORY,
+                VIEW("{\"format\":\"" LAYOUT_SWEEP_FORMAT "\",\"at_ms\":5,"
+                     "\"total\":{\"duration_ms\":9223372036854775}}"));
+    struct sweep_memory memory = recall(kit);
+    const struct sweep_report longest = { .duration = SWEEP_RUNTIME_MAX };
+    sweep_report_add(&memory.total, &longest);
+    assert_int_equal(memory.total.duration.us, longest.duration.us);
+}
+
 /* A cursor that leads nowhere is a place to begin from. */
 static void a_strange_cursor_does_no_harm(void **state)
 {
@@ -177,6 +190,8 @@ int main(void)
         SWEEP("what is remembered is recalled", what_is_remembered_is_recalled),
         SWEEP("unknown members are passed over", unknown_members_are_passed_over),
         SWEEP("what is damaged is forgotten", damage_is_forgotten),
+        SWEEP("a duration that cannot be added up is damage",
+              what_cannot_be_added_up_is_damage),
         SWEEP("a cursor that leads nowhere does no harm", a_strange_cursor_does_no_harm),
         SWEEP("what is due is counted, up to a bound", what_is_due_is_counted),
         IT("each reason to stop has a word and a sentence", each_reason_has_a_word),

@@ -9,6 +9,9 @@
 
 #define MEMORY_BYTES_MAX ((size_t)64 * 1024)
 
+/* A century. What is read is added up. */
+#define DURATION_MS_MAX (UINT64_C(100) * 366 * 86400 * 1000)
+
 /* ---- A report ------------------------------------------------------------------------ */
 
 /* Its members that are numbers. */
@@ -74,7 +77,7 @@ static void read_member(struct json_reader *reader, struct view name,
         return;
     }
     if (view_equal(name, VIEW("duration_ms"))) {
-        if (json_take_u64(reader, INT64_MAX / 1000, &duration_ms))
+        if (json_take_u64(reader, DURATION_MS_MAX, &duration_ms))
             report->duration = SPAN_MS(duration_ms);
         return;
     }
