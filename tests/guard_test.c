@@ -6,6 +6,7 @@
 #include "base/view.h"
 #include "cli/descendants.h"
 #include "cli/guard.h"
+#include "cli/guard_message.h"
 #include "test.h"
 
 #include <errno.h>
@@ -665,6 +666,52 @@ static void it_leaves_the_lease_to_one_that_lives(void **state)
     close(trial.life);
 }
 
+/* ---- Packets that are no order ------------------------------------------------------- */
+
+static void send_packet(struct trial *trial, const struct order *order, size_t size)
+{
+    assert_int_equal(send(trial->guard.socket, order, size, MSG_NOSIGNAL), size);
+}
+
+static void it_starts_nothing_by_a_broken_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variables;
+        size_t size;
+    } broken[] = { { "A=1", 3 }, { "A=1\0B=2", 7 }, { "A", 2 }, { "=1", 3 }, { "\0A=1", 5 } };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct trial trial;
+        struct order order = { .kind = ORDER_GO };
+        setup_script(&trial, "echo started >&9");
+        start(&trial);
+        order.times = times_in(&trial, FAR_OFF, SPAN_MS(200));
+        memset(order.variables, 'x', sizeof order.variables);
+        memcpy(order.variables, broken[i].variables, broken[i].size);
+        send_packet(&trial, &order, order_size(broken[i].size));
+        assert_string_equal(hear(&trial, NULL), "");
+        expect_report(&trial, GUARD_DEAD);
+        finish(&trial);
+    }
+}
+
+static void it_ends_all_by_a_broken_order(void **state)
+{
+    (void)state;
+    const struct order broken[] = { { .kind = ORDER_COUNT },
+                                    { .kind = ORDER_SIGNAL, .number = NSIG },
+                                    { .kind = ORDER_MOVE,
+                                      .times = { .term_at = { INT64_MIN } } } };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct trial trial;
+        begin(&trial, "echo ready >&9; sleep 3600");
+        hear(&trial, "ready");
+        send_packet(&trial, &broken[i], order_size(0));
+        expect_all_dead(&trial);
+        finish(&trial);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -693,6 +740,10 @@ int main(void)
         IT("a deadline that is moved in time lets the command live", it_obeys_a_moved_deadline),
         IT("a command whose time is over already is not started", it_starts_nothing_late),
         IT("a guard that is told so ends all", it_ends_when_told),
+        IT("an order whose variables are broken starts nothing",
+           it_starts_nothing_by_a_broken_order),
+        IT("an order of no known kind, signal or time ends all, as if holdfast were gone",
+           it_ends_all_by_a_broken_order),
         IT("a guard that was never needed ends by itself", it_ends_unused),
         IT("a guard that ends with messages unread is heard to the end",
            it_is_heard_to_the_end),

@@ -1,12 +1,10 @@
 #include "cli/guard.h"
 
-#include "base/buffer.h"
-#include "base/check.h"
 #include "cli/descendants.h"
+#include "cli/guard_message.h"
 #include "cli/guard_process.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -75,7 +73,7 @@ fail:
 
 static void send_order(struct guard *guard, const struct order *order, size_t variables_size)
 {
-    size_t size = offsetof(struct order, variables) + variables_size;
+    size_t size = order_size(variables_size);
     ssize_t sent;
     do
         sent = send(guard->socket, order, size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -86,15 +84,8 @@ void guard_go(struct guard *guard, const struct guard_times *times,
               const struct guard_variable *variables, size_t count)
 {
     struct order order = { .kind = ORDER_GO, .times = *times };
-    struct buffer text = { .data = order.variables,
-                           .capacity = sizeof order.variables,
-                           .max = sizeof order.variables };
-    for (size_t i = 0; i < count; i++) {
-        buffer_print(&text, "%s=%s", variables[i].name, variables[i].value);
-        buffer_append_byte(&text, '\0');
-    }
-    check(!text.failed);
-    send_order(guard, &order, text.size);
+    size_t variables_size = order_set_variables(&order, variables, count);
+    send_order(guard, &order, variables_size);
 }
 
 void guard_move(struct guard *guard, const struct guard_times *times)
@@ -133,7 +124,7 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
     } while (again);
     if (size < 0 && errno == EAGAIN)
         return false;
-    if (size == (ssize_t)sizeof report)
+    if (size > 0 && report_check(&report, (size_t)size))
         guard->empty = report.kind == GUARD_NOTHING_LEFT;
     else
         report = (struct guard_report){ .kind = GUARD_DEAD };

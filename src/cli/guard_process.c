@@ -2,11 +2,11 @@
 
 #include "base/check.h"
 #include "cli/descendants.h"
+#include "cli/guard_message.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -60,11 +60,7 @@ struct watch {
 /* The value of a variable ("NAME=") of the command, or NULL. */
 static const char *variable_of(const struct watch *watch, const char *name)
 {
-    const char *text = watch->variables, *end = text + watch->variables_size;
-    for (; text < end; text += strlen(text) + 1)
-        if (strncmp(text, name, strlen(name)) == 0)
-            return text + strlen(name);
-    return NULL;
+    return order_variable(watch->variables, watch->variables_size, name);
 }
 
 static bool can_release(const struct watch *watch)
@@ -251,6 +247,7 @@ static void obey(struct watch *watch, struct order *order, size_t variables_size
         else
             terminate(watch, order->times.grace);
         break;
+    case ORDER_COUNT: check_unreachable();
     }
 }
 
@@ -264,6 +261,7 @@ static void holdfast_is_gone(struct watch *watch)
         terminate(watch, watch->times.grace);
 }
 
+/* Who sends what is no order is not to be trusted with a lock either: as if it were gone. */
 static void take_orders(struct watch *watch)
 {
     static struct order order;
@@ -271,10 +269,11 @@ static void take_orders(struct watch *watch)
         ssize_t size = recv(watch->socket, &order, sizeof order, MSG_DONTWAIT);
         if (size < 0 && errno == EAGAIN)
             return;
-        if (size < (ssize_t)offsetof(struct order, variables))
+        size_t variables_size;
+        if (size <= 0 || !order_check(&order, (size_t)size, &variables_size))
             holdfast_is_gone(watch);
         else
-            obey(watch, &order, (size_t)size - offsetof(struct order, variables));
+            obey(watch, &order, variables_size);
     }
 }
 
