@@ -1,0 +1,32 @@
+/* fuzz_lease_text.c: any bytes as the text of a lease: what is taken names a table of Holdfast and
+ * is printed again as the same bytes; what is not has a reason. */
+#include "base/check.h"
+#include "base/layout.h"
+#include "fuzz.h"
+#include "lock/handle.h"
+#include "lock/lease_name.h"
+
+static void name_holds(const struct lease_name *name, struct view text)
+{
+    struct buffer again = BUFFER_INIT(HF_LEASE_TEXT_MAX - 1);
+    lease_name_append(&again, name);
+    check(view_equal(buffer_view(&again), text));
+    buffer_release(&again);
+    check(name->id.size > 0 && name->id.size <= LEASE_ID_MAX);
+    check(table_key_is_ours(name->key) && name->key.size <= KEY_BYTES_MAX);
+    struct view ns = lease_name_namespace(name);
+    check(name_check(ns, NULL) == HF_OK && !layout_namespace_reserved(ns));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct view text = { (const char *)data, size };
+    struct hf_error error = { .why = "" };
+    struct lease_name name;
+    enum hf_status status = lease_name_parse(text, &name, &error);
+    if (status == HF_OK)
+        name_holds(&name, text);
+    else
+        check(status == HF_INVALID && error.status == status && error.why[0] != '\0');
+    return 0;
+}
