@@ -9,10 +9,28 @@
 #include <string.h>
 
 #define INPUT_BYTES_MAX (1 << 20)
+#define INPUTS_MAX      4096
+#define NAME_BYTES      256
 
-static int is_input(const struct dirent *entry)
+static int compare_names(const void *a, const void *b)
 {
-    return entry->d_name[0] != '.';
+    return strcmp(a, b);
+}
+
+/* The names of a folder's inputs, in order. Not by scandir: what libc allocates cannot be freed in
+ * the simulator's world. */
+static size_t list_inputs(const char *folder, char names[][NAME_BYTES])
+{
+    size_t count = 0;
+    DIR *listing = opendir(folder);
+    struct dirent *entry;
+    while (listing && count < INPUTS_MAX && (entry = readdir(listing)))
+        if (entry->d_name[0] != '.')
+            snprintf(names[count++], NAME_BYTES, "%s", entry->d_name);
+    if (listing)
+        closedir(listing);
+    qsort(names, count, NAME_BYTES, compare_names);
+    return count;
 }
 
 /* In a block of exactly its size, so that a sanitizer sees the first byte read past it. */
@@ -46,15 +64,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
         return 2;
     }
-    struct dirent **entries = NULL;
-    int count = scandir(argv[1], &entries, is_input, alphasort);
-    printf("1..2\n%s 1 - the corpus has inputs\n", count > 0 ? "ok" : "not ok");
-    bool good = count > 0;
-    for (int i = 0; i < count; i++) {
-        good = replay(argv[1], entries[i]->d_name) && good;
-        free(entries[i]);
-    }
-    free(entries);
-    printf("%s 2 - each of the %d inputs keeps the promise\n", good ? "ok" : "not ok", count);
+    static char names[INPUTS_MAX][NAME_BYTES];
+    size_t count = list_inputs(argv[1], names);
+    bool good = count > 0 && count < INPUTS_MAX;
+    printf("1..2\n%s 1 - the corpus has inputs\n", good ? "ok" : "not ok");
+    for (size_t i = 0; i < count; i++)
+        good = replay(argv[1], names[i]) && good;
+    printf("%s 2 - each of the %zu inputs keeps the promise\n", good ? "ok" : "not ok", count);
     return good ? 0 : 1;
 }
