@@ -653,7 +653,7 @@ def command(s, script, *more):
     s.env["HOLDFAST_ALLOW_EXEC"] = "/bin/sh"
     create(s, "--format", "usv", "--key", "1", "--time", "3",
            "--command", f"sh {s.file('merge.sh')} {{output}} {{inputs}}",
-           "--time-limit", "500ms", "--grace", "1h", "--ttl", "300ms", *more)
+           "--time-limit", "2s", "--grace", "1h", "--ttl", "1s", *more)
 
 
 @it("a command that hangs is ended at its limit, and one that lies is not believed", DIR)
