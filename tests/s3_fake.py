@@ -233,6 +233,19 @@ def flaky(connection, request):
     return plain(connection, request)
 
 
+def whole_but_broken(connection, request):
+    """The first get of an object breaks off behind its last byte."""
+    with LOCK:
+        count = SEEN.get(("GET", request.bucket), 0)
+        body = OBJECTS.get((request.bucket, request.key), b"")
+    if request.method == "GET" and count == 1:
+        etag = f'"{hashlib.md5(body).hexdigest()}"'.encode()
+        connection.send(b"HTTP/1.1 200 OK\r\nETag: " + etag + b"\r\nTransfer-Encoding: chunked\r\n"
+                        b"\r\n%x\r\n" % len(body) + body + b"\r\n")
+        raise Gone
+    return plain(connection, request)
+
+
 def changing(connection, request):
     """As flaky, but the object is another one after it broke off."""
     with LOCK:
@@ -649,7 +662,8 @@ def who(connection, request):
 BEHAVIOURS = {
     function.__name__.replace("_", "-"): function
     for function in (
-        plain, silent, half_reply, endless, half_refusal, stale, flaky, changing, big_error, big_answer,
+        plain, silent, half_reply, endless, half_refusal, stale, flaky, whole_but_broken, changing,
+        big_error, big_answer,
         looping, empty_pages, foreign_keys, cut_listing, redirect, other_region, malformed_region,
         skewed, slow, drip, slowdown, always_500, not_implemented, conflict_409, gone_404,
         no_bucket, not_s3, unsigned_only, denied, bad_key, bad_secret, bad_digest, throttled_429, no_etag, aged,

@@ -319,10 +319,10 @@ static int scratch_file(void)
     return fd;
 }
 
-static void a_broken_file_goes_on_where_it_broke(void **state)
+/* Reads an object into a file whose first reply breaks off. */
+static void read_broken_file(const char *bucket)
 {
-    (void)state;
-    struct store *store = fake_open("flaky", "");
+    struct store *store = fake_open(bucket, "");
     char *expected = large_body();
     char *got = malloc(LARGE);
     int fd = scratch_file();
@@ -330,7 +330,7 @@ static void a_broken_file_goes_on_where_it_broke(void **state)
     fake_reset();
     put_large(store, expected);
     assert_status(HF_OK, store_get_file(store, &call, fd, NULL), &call.error);
-    assert_int_equal(fake_seen("GET", "flaky"), 2);
+    assert_int_equal(fake_seen("GET", bucket), 2);
     assert_int_equal(lseek(fd, 0, SEEK_END), LARGE);
     assert_int_equal(pread(fd, got, LARGE, 0), LARGE);
     assert_memory_equal(got, expected, LARGE);
@@ -339,6 +339,18 @@ static void a_broken_file_goes_on_where_it_broke(void **state)
     free(got);
     free(expected);
     store_close(store);
+}
+
+static void a_broken_file_goes_on_where_it_broke(void **state)
+{
+    (void)state;
+    read_broken_file("flaky");
+}
+
+static void a_file_that_breaks_off_behind_its_end_is_read_again(void **state)
+{
+    (void)state;
+    read_broken_file("whole-but-broken");
 }
 
 static void two_objects_are_never_mixed(void **state)
@@ -720,6 +732,8 @@ int main(void)
         IT("a body that breaks off is read again", a_broken_body_is_read_again),
         IT("a file that breaks off goes on where it broke",
            a_broken_file_goes_on_where_it_broke),
+        IT("a file that breaks off behind its last byte is read again",
+           a_file_that_breaks_off_behind_its_end_is_read_again),
         IT("two versions of an object are never mixed in one file",
            two_objects_are_never_mixed),
         IT("a reply out of a cache tells no time", a_cached_reply_tells_no_time),

@@ -88,6 +88,13 @@ static void ask_range(struct reading *reading, struct s3_request *request)
     reading->begun = false;
 }
 
+/* How many bytes are asked for of an object of this size. */
+static uint64_t bytes_wanted(const struct get_call *call, uint64_t size)
+{
+    uint64_t behind = size > call->offset ? size - call->offset : 0;
+    return call->length > 0 && call->length < behind ? call->length : behind;
+}
+
 static bool read_again(void *argument, struct s3_request *request)
 {
     struct reading *reading = argument;
@@ -96,10 +103,11 @@ static bool read_again(void *argument, struct s3_request *request)
     struct span idle = mono_since(env_now(reading->s3->base.env), reading->moved);
     if (idle.us >= reading->s3->time_out.us)
         return false;
-    if (reading->fd < 0) {
+    if (reading->fd < 0)
         call->body->size = reading->body_size;
+    /* Of a body that broke off behind its last byte there is no rest to ask for. */
+    if (reading->fd < 0 || reading->arrived >= bytes_wanted(call, call->info.size))
         reading->arrived = 0;
-    }
     ask_range(reading, request);
     if (reading->arrived == 0)
         return true;
@@ -118,8 +126,7 @@ static void check_end(struct reading *reading, const struct http_reply *reply)
     struct get_call *call = reading->call;
     if (!reply->has_range)
         return;
-    uint64_t behind = reply->range_total > call->offset ? reply->range_total - call->offset : 0;
-    uint64_t wanted = call->length > 0 && call->length < behind ? call->length : behind;
+    uint64_t wanted = bytes_wanted(call, reply->range_total);
     if (reading->arrived != wanted)
         error_set(&call->error, HF_CORRUPT,
                   "the store sent %" PRIu64 " bytes of a range of %" PRIu64, reading->arrived,
