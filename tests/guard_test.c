@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,6 +290,35 @@ static void it_stays_in_the_group(void **state)
     assert_memory_equal(text, expected, (size_t)size);
     snprintf(expected, sizeof expected, "%d\n", (int)trial.guard.pid);
     assert_string_equal(text + size, expected);
+    finish(&trial);
+}
+
+static bool may_go_before_others(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct sched_param first = { .sched_priority = 1 };
+        _exit(sched_setscheduler(0, SCHED_FIFO, &first) == 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+static void it_goes_before_others(void **state)
+{
+    (void)state;
+    struct trial trial;
+    int wanted = may_go_before_others() ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER;
+    begin(&trial, "exec sleep 60");
+    pid_t command = expect_report(&trial, GUARD_STARTED);
+    struct mono_time give_up = mono_add(env_now(env_real()), SPAN_S(20));
+    while (sched_getscheduler(trial.guard.pid) != wanted &&
+           mono_before(env_now(env_real()), give_up))
+        env_sleep(env_real(), SPAN_MS(1));
+    assert_int_equal(sched_getscheduler(trial.guard.pid), wanted);
+    assert_int_equal(sched_getscheduler(command), SCHED_OTHER);
+    guard_end(&trial.guard, SPAN_MS(0));
     finish(&trial);
 }
 
@@ -733,6 +763,8 @@ int main(void)
            it_restores_signals),
         IT("the command is in our session and process group, the guard is not",
            it_stays_in_the_group),
+        IT("the guard goes before others where it may, the command does not",
+           it_goes_before_others),
         IT("signals are passed on to the command", it_passes_on_signals),
         IT("at the deadline all are killed: deaf, orphaned, in other sessions, stopped",
            it_kills_at_the_deadline),

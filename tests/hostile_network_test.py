@@ -108,12 +108,15 @@ class Trial:
             with open(os.path.join(self.folder, name), "wb") as out:
                 out.write(data)
 
-    def attempt(self, *args, stdin=b""):
+    def attempt(self, *args, stdin=b"", **options):
+        """With little patience for a request, unless something else is said."""
         return self.lab.attempt(*args, stdin=stdin, bucket=self.bucket, cwd=self.folder,
-                                seconds=self.seconds, timeout=f"{REQUEST_SECONDS}s")
+                                seconds=self.seconds,
+                                **{"timeout": f"{REQUEST_SECONDS}s", **options})
 
     def out(self, *args, stdin=b""):
-        status, out, said = self.attempt(*args, stdin=stdin)
+        """When the network is well."""
+        status, out, said = self.attempt(*args, stdin=stdin, timeout="20s")
         equal(status, "OK", f"{args}: {said}")
         return out.decode()
 

@@ -52,7 +52,7 @@ FILE_HEADERS = """dirent fcntl ftw sys/file sys/inotify sys/ioctl sys/mman sys/p
     sys/statfs sys/statvfs sys/syscall sys/types sys/uio sys/vfs sys/xattr unistd linux/fs
     linux/magic linux/openat2""".split()
 # Of a program that starts others and looks after them.
-PROCESS_HEADERS = """poll signal sys/eventfd sys/pidfd sys/prctl sys/signalfd sys/socket
+PROCESS_HEADERS = """poll sched signal sys/eventfd sys/pidfd sys/prctl sys/signalfd sys/socket
     sys/timerfd sys/wait""".split()
 NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un".split()
 HEADERS = {

@@ -68,4 +68,9 @@ static inline struct span span_smaller(struct span a, struct span b)
     return a.us < b.us ? a : b;
 }
 
+static inline struct span span_larger(struct span a, struct span b)
+{
+    return a.us > b.us ? a : b;
+}
+
 #endif

@@ -12,18 +12,19 @@
 #include <unistd.h>
 
 #define LEAD_LEAST    SPAN_MS(100)
+#define LEAD_ENOUGH   SPAN_S(1)
 #define GRACE_MOST    SPAN_S(5)
 #define END_PATIENCE  SPAN_S(10)
 #define PAUSE_OF_ENDS SPAN_MS(2)
 
 /* ---- When ---------------------------------------------------------------------------- */
 
+/* A tenth of the ttl, but of a long one no more than a second or a twentieth. */
 static struct span lead_of(struct span ttl)
 {
-    struct span lead = SPAN_US(ttl.us / 20);
-    if (lead.us < LEAD_LEAST.us)
-        lead = LEAD_LEAST;
-    return span_smaller(lead, SPAN_US(ttl.us / 4));
+    struct span lead =
+        span_larger(span_smaller(SPAN_US(ttl.us / 10), LEAD_ENOUGH), SPAN_US(ttl.us / 20));
+    return span_smaller(span_larger(lead, LEAD_LEAST), SPAN_US(ttl.us / 4));
 }
 
 struct guard_times guard_times_for(struct mono_time deadline, struct span ttl)

@@ -20,6 +20,10 @@
  *     the guard is killed    the command by the kernel (PDEATHSIG); the rest become children
  *                            of holdfast, which kills them (guard_end_all)
  *
+ * The guard goes before other processes of the machine where it may (SCHED_FIFO: root, or
+ * CAP_SYS_NICE), so that a busy machine does not make it late; elsewhere it has the time between
+ * KILL and the deadline: a tenth of the ttl, of a long one a second or a twentieth.
+ *
  * "Ended" means every descendant, proved by having no child left (descendants.h). Only then
  * does the guard report it and holdfast release the lock. If holdfast is killed before it has
  * done so, the guard does: it becomes a fresh process that releases the lease, whose text it

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -114,6 +115,20 @@ static void leave_files(void)
     close(nothing);
 }
 
+/* On a busy machine we would wait for our turn behind those that we are to end. Where we may not,
+ * the time between KILL and the deadline must do. Children of ours start as ever. */
+static void go_before_others(void)
+{
+    struct sched_param first = { .sched_priority = sched_get_priority_min(SCHED_FIFO) };
+    (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static void go_with_others(void)
+{
+    struct sched_param none = { .sched_priority = 0 };
+    (void)sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
 /* The command stays in the session and process group that we leave: that of holdfast. vfork,
  * for copying our memory would take longer than all else that happens here; so we stand still
  * until exec is done, and if that takes too long the command is killed before it has begun. */
@@ -139,6 +154,7 @@ static void start_command(struct watch *watch, struct order *order, size_t varia
     report(watch, GUARD_STARTED, pid);
     setsid();
     leave_files();
+    go_before_others();
 }
 
 /* ---- Ending -------------------------------------------------------------------------- */
@@ -349,6 +365,7 @@ static void become_releaser(const struct watch *watch)
     unsetenv("HOLDFAST_TOKEN");
     if (command->before_exec)
         command->before_exec();
+    go_with_others();
     sigprocmask(SIG_SETMASK, command->mask, NULL);
     alarm(RELEASE_SECONDS_MAX);
     bool success = watch->succeeded && command->success_words;
