@@ -325,7 +325,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
 {
     const struct hf_lock_options defaults = HF_LOCK_OPTIONS;
     struct hf_lock_options used = options ? *options : defaults;
-    struct lease_name name;
+    struct lease_name name = { 0 };
     struct place *place;
     struct hf_lock *lock;
     used.output = used.note = NULL;
@@ -354,7 +354,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
 enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
                         const char *reason, struct hf_error *error)
 {
-    struct lease_name name;
+    struct lease_name name = { 0 };
     struct place *place;
     struct request request, *requests[] = { &request };
     client_active(client);
