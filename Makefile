@@ -48,7 +48,7 @@ check: setup-test build-gcc/build.ninja ## what a developer runs all day (1 min)
 changed: setup-test build-gcc/build.ninja ## the tests of check and test that the uncommitted change can reach
 	$(RUN) --changed build-gcc:check,test
 
-test: setup-test $(TEST_BUILDS) ## all that a change must pass (10 min of tests): check, simulator, servers, sanitizers
+test: setup-test $(TEST_BUILDS) ## all that a change must pass (11 min of tests): check, simulator, servers, sanitizers
 	ninja -C build-gcc
 	ninja -C build-asan
 	$(RUN) --budget=test build-gcc:check,test build-clang:clang \
