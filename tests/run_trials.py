@@ -145,11 +145,23 @@ class Trial:
         end = time.monotonic() + ttls * TTL
         while time.monotonic() < end:
             if self.lines("notes", "note"):
-                raise Wrong("the lock was granted while its holder was well")
+                self.judge_early_grant()
             if self.holder.poll() is not None:
                 raise Unwell(f"the holder ended by itself with {self.holder.returncode}: "
                              f"{self.errors('holder')}")
             time.sleep(0.02)
+
+    def judge_early_grant(self):
+        """The lock went on though nothing had happened to its holder: rightly so only if the holder
+        knows that it lost it, and its command was dead by then."""
+        self.expect_order()
+        try:
+            code = self.holder.wait(TTL)
+        except subprocess.TimeoutExpired:
+            code = None
+        if code != LOST:
+            raise Wrong("the lock was granted while its holder was well")
+        raise Unwell(f"the lease was lost, and the lock granted: {self.errors('holder')}")
 
     def expect_order(self):
         until(self.is_granted, "the second grant")
