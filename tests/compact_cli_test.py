@@ -354,12 +354,7 @@ def _(s):
 
 @it("a merge that is under way when compaction is paused comes to its end", DIR)
 def _(s):
-    command(s, b'out=$1; shift; while test -e held; do sleep 0.05; done; cat "$@" > "$out"\n')
-    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")
-    s.write("held", b"")
-    ingest(s, some_files(3))
-    worker = s.start("compact", "run", "-q")
-    until(lambda: status(s)["under_way"], "it holds a lease")
+    worker = worker_in_a_merge(s)
     s.run("compact", "pause", "-q", "--why", "test")
     os.unlink(s.file("held"))
     equal((worker.communicate(timeout=60), worker.returncode), ((b"", b""), 0))
@@ -656,6 +651,17 @@ def command(s, script, *more):
            "--time-limit", "2s", "--grace", "1h", "--ttl", "1s", *more)
 
 
+def worker_in_a_merge(s):
+    """A worker that holds the lease of a merge, which ends when the file `held` is gone."""
+    command(s, b'out=$1; shift; while test -e held; do sleep 0.05; done; cat "$@" > "$out"\n')
+    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")
+    s.write("held", b"")
+    ingest(s, some_files(3))
+    worker = s.start("compact", "run", "-q")
+    until(lambda: status(s)["under_way"], "it holds a lease")
+    return worker
+
+
 @it("a command that hangs is ended at its limit, and one that lies is not believed", DIR)
 def _(s):
     command(s, b"sleep 60\n")
@@ -778,12 +784,7 @@ def _(s):
 
 @it("Ctrl-C gives the lease back and leaves no trace; the chunks are free for the next", DIR)
 def _(s):
-    command(s, b'out=$1; shift; while test -e held; do sleep 0.1; done; cat "$@" > "$out"\n')
-    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")
-    s.write("held", b"")
-    ingest(s, some_files(3))
-    worker = s.start("compact", "run", "-q")
-    until(lambda: status(s)["under_way"], "it holds a lease")
+    worker = worker_in_a_merge(s)
     worker.send_signal(signal.SIGINT)
     equal((worker.communicate(timeout=60), worker.returncode), ((b"", b""), -signal.SIGINT))
     equal((status(s)["under_way"], status(s)["members"]), ([], []))

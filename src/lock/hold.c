@@ -245,15 +245,11 @@ static bool is_of_namespace(const struct hf_client *client, struct view key)
 static enum hf_status parse_lease(const struct hf_client *client, const char *text,
                                   struct lease_name *ret_name, struct hf_error *error)
 {
-    struct lease_name name;
-    enum hf_status status = lease_name_parse(view_of(text), &name, error);
-    if (status != HF_OK)
-        return status;
-    if (!is_of_namespace(client, name.key))
+    enum hf_status status = lease_name_parse(view_of(text), ret_name, error);
+    if (status == HF_OK && !is_of_namespace(client, ret_name->key))
         return error_set(error, HF_MISMATCH, "it is a lease of another namespace than %s",
                          client->space.ns);
-    *ret_name = name;
-    return HF_OK;
+    return status;
 }
 
 /* What an adopted lease covers, and whether alone, stands in its table only. */
