@@ -3,17 +3,9 @@
 #include "base/check.h"
 #include "fuzz.h"
 #include "index/name.h"
+#include "index_schema.h"
 
-#define FIELDS    4
 #define INPUT_MAX 4096
-
-static struct schema schema_of_fields(void)
-{
-    const struct view fields[FIELDS] = { VIEW("key"), VIEW("a"), VIEW("time"), VIEW("b") };
-    struct schema schema;
-    check(schema_new(fields, FIELDS, fields[0], fields[2], 2, true, &schema, NULL) == HF_OK);
-    return schema;
-}
 
 /* Every field is read, and the values make the same record again. */
 static void record_holds(const struct record *record)

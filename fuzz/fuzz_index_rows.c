@@ -7,22 +7,14 @@
 #include "base/hash.h"
 #include "cli/index_rows.h"
 #include "fuzz.h"
+#include "index_schema.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FIELDS     4
 #define INPUT_MAX  ((size_t)8192)
 #define RECORD_MAX (8 * INPUT_MAX) /* an escape for each byte */
 #define PIECES_MAX 64
-
-static struct schema schema_of_fields(void)
-{
-    const struct view fields[FIELDS] = { VIEW("key"), VIEW("a"), VIEW("time"), VIEW("b") };
-    struct schema schema;
-    check(schema_new(fields, FIELDS, fields[0], fields[2], 2, true, &schema, NULL) == HF_OK);
-    return schema;
-}
 
 /* A file that is read in pieces of so many bytes: each packet is one answer to a read. */
 static int file_of(struct view bytes, size_t piece)
