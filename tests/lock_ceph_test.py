@@ -275,12 +275,14 @@ class Accidents:
 
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             found = [wrong for wrong in pool.map(one, range(AT_ONCE)) if wrong]
-        stall = self.pulse.longest(begun, self.ceph.standstills)
-        return found, not (found and stall and all(trial.unwell for trial in failed))
+        slow = self.pulse.longest(begun, self.ceph.standstills) > 0 or \
+            any(trial.slow for trial in failed)
+        return found, not (found and slow and all(trial.unwell for trial in failed))
 
     def one_kind(self, kind):
         """A round of a kind; adds what went wrong. Where holders lost their leases before anything
-        had happened, and the store was slow at that time, nothing was shown: once more."""
+        had happened, and the store or their requests were slow at that time, nothing was shown: once
+        more."""
         begun = time.monotonic()
         for _ in range(ATTEMPTS):
             found, certain = self.attempt(kind)

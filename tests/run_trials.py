@@ -11,6 +11,7 @@ Then the accident. The last beat must come before the note, and the token must h
 import concurrent.futures
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,9 @@ BEAT = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "run_beat")
 TTL = 2.0
 PATIENCE = 60.0
 DAY = 86400
+TRACED = re.compile(r"holdfast: (get|put|delete|list|copy) .* (?:(\d+)s)?(?:(\d+)ms)?(?:(\d+)us|0)?$")
+RENEWAL_REQUESTS = 4  # at most, beside an entry of the expiry index
+RENEWAL_MAX = 0.3     # seconds for these, which leaves a lease of TTL time for a second try
 LOST = 90  # the exit status of the table
 
 
@@ -63,7 +67,7 @@ class Trial:
         self.processes = []
         self.guard = None
         self.clocks = {}
-        self.unwell = False
+        self.unwell = self.slow = False
         self.random = random.Random(name)
 
     def close(self):
@@ -102,7 +106,7 @@ class Trial:
         return [PROGRAM, "--store", self.url]
 
     def start(self, side, *command):
-        words = [*self.program(side), "run", "--ttl", f"{int(TTL * 1000)}ms", "--wait", "2m",
+        words = [*self.program(side), "run", "--trace", "--ttl", f"{int(TTL * 1000)}ms", "--wait", "2m",
                  self.name, "--", "env", "-u", "LD_PRELOAD", *command]
         process = subprocess.Popen(words, env=self.environment_of(side), cwd=self.folder,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -110,9 +114,26 @@ class Trial:
         self.processes.append(process)
         return process
 
-    def errors(self, side):
+    def printed(self, side):
+        """What it said, and of the last requests that it made how long they took, in seconds."""
         with open(self.path(side + ".err"), encoding="utf-8", errors="replace") as file:
-            return file.read().strip()[:300]
+            lines = file.read().splitlines()
+        requests = [match for match in map(TRACED.match, lines) if match]
+        said = [line for line in lines if not TRACED.match(line)]
+        return " ".join(said)[:300], [
+            int(match[2] or 0) + int(match[3] or 0) / 1e3 + int(match[4] or 0) / 1e6
+            for match in requests[-2 * RENEWAL_REQUESTS:]]
+
+    def errors(self, side):
+        said, took = self.printed(side)
+        return f"{said} (its last requests took {' '.join(f'{one * 1000:.0f}' for one in took)} ms)"
+
+    def was_too_slow(self):
+        """Whether requests took so long that a lease of TTL may well be lost."""
+        recent = [self.printed(side)[1] for side in ("holder", "waiter")
+                  if os.path.exists(self.path(side + ".err"))]
+        return any(sum(took[at:at + RENEWAL_REQUESTS]) > RENEWAL_MAX
+                   for took in recent for at in range(len(took)))
 
     def begin(self):
         self.holder = self.start("holder", BEAT, "beat", self.path("beats"))
@@ -286,7 +307,7 @@ def conduct(trial, accident):
         accident(trial)
         return None
     except (Wrong, OSError) as wrong:
-        trial.unwell = isinstance(wrong, Unwell)
+        trial.unwell, trial.slow = isinstance(wrong, Unwell), trial.was_too_slow()
         return f"{trial.name}: {wrong}"
     finally:
         trial.close()
