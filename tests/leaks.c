@@ -4,8 +4,8 @@
  * seconds however little was allocated. So it is asked only when there is something to find: when
  * more bytes are allocated at the end than were before the program began.
  *
- * The C library keeps the stacks of threads that ended for the next ones, and some bytes with each.
- * So as many as a test has at a time are there before the bytes are counted. */
+ * The C library keeps the stacks of threads that ended for the next ones, up to 40 MiB of them, and
+ * some bytes with each. So that many are there before the bytes are counted. */
 #include "base/check.h"
 #include "base/sanitizer.h"
 
@@ -19,7 +19,7 @@ size_t __sanitizer_get_current_allocated_bytes(void);
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 
 /* Of stacks as large as src/env/real.c has them. */
-#define THREADS     16
+#define THREADS     80
 #define STACK_BYTES (512 * 1024)
 
 static size_t bytes_at_start;
