@@ -240,6 +240,7 @@ def _(s):
 
 @it("a local store is not probed: one get tells it all, and nothing is written", LOCAL)
 def _(s):
+    s.make_store()
     done = s.run("locks", "ls", "--trace")
     asked = [line for line in done.stderr.decode().splitlines() if FORMAT in line]
     equal(len(asked), 1, done.stderr)

@@ -109,6 +109,11 @@ class Scratch:
     def get(self, key):
         return self.out("store", "get", "--", key)
 
+    def make_store(self):
+        """An empty one: commands that only read make none."""
+        self.put("k", b"")
+        self.run("store", "rm", "-q", "k")
+
     def everything(self):
         return self.out("store", "ls", "-r", "--json")
 
@@ -361,7 +366,6 @@ def _(s):
     s.put("a", b"1")
     true(os.path.exists(s.file(".local/state/holdfast/store.db")), "the file")
     s.env["XDG_STATE_HOME"] = s.file("state %41?")
-    equal(s.out("store", "ls"), b"")
     s.put("b", b"1")
     true(os.path.exists(s.file("state %41?/holdfast/store.db")), "the other file")
     equal(s.out("store", "ls", "--store", "sqlite:"), b"b\n")
@@ -706,7 +710,7 @@ def _(s):
         ("INVALID", ["store", "ls", "--limit", "1", "--limit", "2"], "given twice"),
         ("INVALID", ["store", "put", "--if-match", "", "k", "/dev/null"], "ETag"),
         ("INVALID", ["--recursive", "store", "ls"], "behind it"),
-        ("INVALID", ["store", "ls", "--store", "nothing"], "not a store URL"),
+        ("INVALID", ["store", "ls", "--store", "nothing"], "not the URL of a store"),
         ("INVALID", ["store", "ls", "--store", "ftp:x"], "ftp:"),
         ("INVALID", ["help", "nonsense"], "no command 'nonsense'"),
         ("NOT_FOUND", ["store", "get", "none"], "no such object"),

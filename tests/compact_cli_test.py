@@ -121,6 +121,7 @@ def _(s):
 
 @it("settings that make no sense are refused in words, and nothing is made", DIR)
 def _(s):
+    s.make_store()
     args = ("compact", "create", "--format", "usv")
     for more, words in ((["--key", "1", "--policy", "heap"], "--policy"),
                         ([], "key or a time"), (["--key", "1", "--no-header"], "header"),
@@ -135,6 +136,7 @@ def _(s):
 
 @it("no command works on a partition that is not there, and each says how to make one", DIR)
 def _(s):
+    s.make_store()
     s.write("file", row("a", BEGIN))
     for args in (["ls"], ["plan"], ["run"], ["status"], ["ingest", "file"], ["set", "--ttl", "1m"],
                  ["quarantine", "k"], ["undelete", "k"], ["fsck", "--partition", "default"],

@@ -544,6 +544,7 @@ def _(s):
 
 @it("sweep clears what is over, tells what it did, and remembers it", LOCAL)
 def _(s):
+    s.make_store()
     fresh = json.loads(s.out("sweep", "status", "--json"))
     equal((fresh["due"]["lease_entries"], fresh["total"]["runs"]), (0, 0))
     true(b"never" in s.out("sweep", "status"), "for people")

@@ -250,8 +250,8 @@ def _(s):
 
 @it("ls shows what is held in columns, and with --all those who wait and what is over", LOCAL)
 def _(s):
-    equal(s.out("locks", "ls"), b"")
     s.run("release", "--complete", s.out("acquire", "done").decode().strip())
+    equal(s.out("locks", "ls"), b"")
     s.run("acquire", "--holder", "a long holder's name", "b/deep")
     s.run("acquire", "--holder", "x", "tree:/srv")
     waiter = s.start("acquire", "--holder", "w", "b/deep")
@@ -277,6 +277,7 @@ def _(s):
 
 @it("show tells who, since when, the queue, the earliest takeover and its proof", LOCAL)
 def _(s):
+    s.make_store()
     text = s.out("locks", "show", "deploy").decode()
     true("nobody; there was never any" in text, text)
     equal(show(s, "deploy")["held"], [])
@@ -644,6 +645,7 @@ def _(s):
 
 @it("watch prints each change as a line where there is no terminal", LOCAL)
 def _(s):
+    s.make_store()
     watcher = s.start("locks", "watch", "--json", "--interval", "50ms")
     lease = acquire(s, "--holder", "a", "deploy")["lease"]
     row = json.loads(watcher.stdout.readline())
@@ -732,6 +734,7 @@ def _(s):
 
 @it("watch gives the screen back on its own end, too")
 def _(s):
+    s.make_store()
     screen = Screen(s, 24, 80, "locks", "watch", "--for", "100ms")
     equal(screen.end(), 0)
     true(screen.text.endswith("\x1b[?1049l"), screen.text[-80:])
@@ -746,6 +749,7 @@ def _(s):
 def _(s):
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
+    s.make_store()
     told = json.loads(s.out("clock", "--json"))
     true(told["kind"] == "boot" and told["id"].startswith(boot) and told["width_us"] == 0, told)
     true("boot-time clock of this machine" in s.out("clock").decode(), "for people")

@@ -77,10 +77,10 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error 
     for (size_t i = 0; good && i < colon; i++)
         good = is_scheme_byte(rest.data[i]);
     if (!good)
-        return error_set(
-            error, HF_INVALID,
-            "'%.*s' is not a store URL; write it like dir:PATH, sqlite:FILE or mem:",
-            VIEW_ARGS(view_first(text, 60)));
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not the URL of a store: it begins with a kind, as in "
+                         "dir:PATH or s3://BUCKET",
+                         VIEW_ARGS(view_first(text, 60)));
 
     struct view query = view_from(rest, colon + 1);
     url->path = view_cut(&query, '?');

@@ -85,6 +85,7 @@ struct command {
     const char *details[DETAILS_MAX + 1]; /* paragraphs */
     const char *json;                     /* what --json makes of its output, or NULL */
     struct example examples[EXAMPLES_MAX + 1];
+    bool only_reads; /* where there is no local store it is NOT_FOUND: it makes none */
     enum hf_status (*run)(struct cli *cli);
 };
 
@@ -159,8 +160,10 @@ struct cli {
     bool passes_on;      /* the end of another program stands for ours: */
     int wait_status;
     struct output out;
-    struct store *store; /* of --store, once opened */
-    struct arena arena;  /* lives as long as the command */
+    struct store *store;   /* of --store, once opened */
+    struct view store_url; /* of that store, absolute; data NULL: not found out yet */
+    bool uses_default;     /* neither --store nor $HOLDFAST_STORE name it */
+    struct arena arena;    /* lives as long as the command */
     struct hf_error error;
 };
 
@@ -182,8 +185,16 @@ struct view cli_argument(const struct cli *cli, size_t index);
 /* The same for a key, which --hex lets people write in hexadecimal. */
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 
+/* Makes a URL absolute; one of data NULL becomes that of --store, $HOLDFAST_STORE or the default.
+ */
+enum hf_status cli_find_store(struct cli *cli, struct view *url);
+
+/* Says on a terminal that nobody else shares this store, if it is there by default. */
+void cli_tell_default_store(struct cli *cli);
+
 /* Opens a store by URL, or, with a view of data NULL, the one of --store, $HOLDFAST_STORE or
- * the default, and learns what must be known of it for this use. */
+ * the default, and learns what must be known of it for this use. A command that only reads makes
+ * no local store: NOT_FOUND. */
 enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
                         struct store **ret_store);
 

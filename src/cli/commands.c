@@ -45,8 +45,10 @@ const struct topic topics[] = {
     [TOPIC_STORES] = { "Stores",
                        "A store is named by a URL. Options follow it as "
                        "?name=value&name=value; a question mark or percent sign in a path is "
-                       "written %3F or %25. Without --store and $HOLDFAST_STORE it is sqlite: "
-                       "in your state folder.",
+                       "written %3F or %25. A path may be relative, or begin with ~/ for your "
+                       "home folder. Without --store and $HOLDFAST_STORE it is sqlite: in your "
+                       "state folder, which you share with nobody. Commands that only read "
+                       "make no store.",
                        { { "dir:PATH", "plain files under a folder, which a person can read; "
                                        "?sync=off gives up durability for speed" },
                          { "sqlite:FILE", "one SQLite file, large objects as files beside it; "
@@ -69,7 +71,9 @@ const struct topic topics[] = {
           "On a terminal, transfers of more than a second show how far they are." } } },
     { "Environment",
       NULL,
-      { { "HOLDFAST_STORE", "the store's URL when there is no --store" },
+      { { "HOLDFAST_STORE",
+          "the store's URL when there is no --store; must not be empty. run sets "
+          "it for its command, with an absolute path" },
         { "HOLDFAST_TOKEN", "set by run for its command: the fencing token of its lock" },
         { "HOLDFAST_ALLOW_EXEC", "programs that a bucket's command may run in workers, as "
                                  "--allow-exec, separated by ':'" },

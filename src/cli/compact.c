@@ -253,6 +253,7 @@ const struct command compact_commands[] = {
         .examples = { { "holdfast compact plan", "what is due" },
                       { "holdfast compact plan --force --json",
                         "what could be, for a script" } },
+        .only_reads = true,
         .run = run_compact_plan,
     },
     {
@@ -324,6 +325,7 @@ const struct command compact_commands[] = {
         .json = "one JSON object",
         .examples = { { "holdfast compact status", "at a glance" },
                       { "holdfast compact status --json", "with all settings and records" } },
+        .only_reads = true,
         .run = run_compact_status,
     },
     {
@@ -341,6 +343,7 @@ const struct command compact_commands[] = {
         .examples = { { "holdfast compact ls", "what is data" },
                       { "holdfast compact ls --all --json",
                         "all that is known, for a script" } },
+        .only_reads = true,
         .run = run_compact_ls,
     },
     {
@@ -390,6 +393,7 @@ const struct command compact_commands[] = {
         .json = "JSON lines, one a finding, and an object with the sums at last",
         .examples = { { "holdfast compact fsck", "is all well?" },
                       { "holdfast compact fsck --repair --shallow", "put names right" } },
+        .only_reads = true,
         .run = run_compact_fsck,
     },
     {

@@ -319,6 +319,7 @@ const struct command elect_commands[] = {
                      "compact-PARTITION." },
         .json = "JSON lines, one a member, with `member`, `present` and `modified`",
         .examples = { { "holdfast elect ls compact-default", "who compacts" } },
+        .only_reads = true,
         .run = run_elect_ls,
     },
     {
@@ -339,6 +340,7 @@ const struct command elect_commands[] = {
                      "rank alike." },
         .json = "JSON lines, one a member, with `rank`, `member` and `score`",
         .examples = { { "holdfast elect rank builders 1 w1=40 w2=7", "for work at level 1" } },
+        .only_reads = true,
         .run = run_elect_rank,
     },
     { .path = NULL },

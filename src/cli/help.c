@@ -276,8 +276,9 @@ static json_t *command_as_json(const struct command *command)
                               json_pack("{s:s, s:b, s:b, s:s}", "name", a->name, "needed",
                                         needed, "many", many, "summary", a->summary));
     }
-    return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o}", "command", command->path, "summary",
-                     command->summary, "json", command->json, "arguments", arguments, "options",
+    return json_pack("{s:s, s:s, s:s?, s:b, s:o, s:o, s:o}", "command", command->path,
+                     "summary", command->summary, "json", command->json, "only_reads",
+                     (int)command->only_reads, "arguments", arguments, "options",
                      options_as_json(command->options), "examples",
                      examples_as_json(command->examples));
 }

@@ -131,6 +131,7 @@ const struct command index_commands[] = {
         .examples = { { "holdfast index get domains example.com", "one record" },
                       { "holdfast index get domains example.com example.org --json",
                         "two, for a script" } },
+        .only_reads = true,
         .run = run_index_get,
     },
     {
@@ -176,6 +177,7 @@ const struct command index_commands[] = {
                         "what is new, for a script" },
                       { "holdfast index query domains --limit 10 --format csv",
                         "a look at it" } },
+        .only_reads = true,
         .run = run_index_query,
     },
     {
@@ -196,6 +198,7 @@ const struct command index_commands[] = {
                 "one a record",
         .examples = { { "holdfast index export domains > all.usv", "as it is stored" },
                       { "holdfast index export domains -o all.csv", "for a spreadsheet" } },
+        .only_reads = true,
         .run = run_index_export,
     },
     {
@@ -207,6 +210,7 @@ const struct command index_commands[] = {
                      "last, at no cost." },
         .json = "one JSON object with records",
         .examples = { { "holdfast index count domains", "how many there are" } },
+        .only_reads = true,
         .run = run_index_count,
     },
     {
@@ -266,6 +270,7 @@ const struct command index_commands[] = {
         .examples = { { "holdfast index status domains", "how it is" },
                       { "holdfast index status domains --json | grep -q '\"entries\":'",
                         "for a script" } },
+        .only_reads = true,
         .run = run_index_status,
     },
     { .path = NULL },

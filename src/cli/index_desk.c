@@ -44,8 +44,9 @@ enum hf_status index_desk_open(struct index_desk *desk, struct cli *cli, bool co
     struct view name = cli_argument(cli, 0);
     enum hf_status status =
         compiles ? cli_connect(cli, HF_CLIENT_OPTIONS, &desk->client) : cli_open_store(cli);
-    if (status == HF_OK)
-        status = index_open(cli->store, desk->client, name, &desk->index, &cli->error);
+    if (status != HF_OK)
+        return status;
+    status = index_open(cli->store, desk->client, name, &desk->index, &cli->error);
     return status == HF_NOT_FOUND ? tell_missing(cli, name) : status;
 }
 

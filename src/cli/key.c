@@ -122,6 +122,7 @@ const struct command key_commands[] = {
                       { "holdfast key get orders/42 -o order.json --json",
                         "into a file, and what it is" },
                       { "holdfast key get orders/42 --info", "version, size, ETag" } },
+        .only_reads = true,
         .run = run_key_get,
     },
     {
@@ -169,6 +170,7 @@ const struct command key_commands[] = {
         .json = "one JSON object",
         .examples = { { "holdfast key describe orders/42", "for people" },
                       { "holdfast key describe orders/42 --json", "for a program" } },
+        .only_reads = true,
         .run = run_key_describe,
     },
     {
@@ -198,6 +200,7 @@ const struct command key_commands[] = {
         .json = "JSON lines, one a key",
         .examples = { { "holdfast key ls", "all" },
                       { "holdfast key ls orders/ --json", "some, for a program" } },
+        .only_reads = true,
         .run = run_key_ls,
     },
     {
@@ -226,6 +229,7 @@ const struct command key_commands[] = {
         .json = "one JSON object with txn, state, holder, keys, began_at, decided_at, applied",
         .examples = { { "holdfast txn show $(holdfast txn begin)",
                         "one that has just begun" } },
+        .only_reads = true,
         .run = run_txn_show,
     },
     {
@@ -272,6 +276,7 @@ const struct command key_commands[] = {
         .json = "JSON lines, one a transaction, as txn show has it",
         .examples = { { "holdfast txn ls", "all" },
                       { "holdfast txn ls --state pending --json", "what is undecided" } },
+        .only_reads = true,
         .run = run_txn_ls,
     },
     { .path = NULL },

@@ -134,8 +134,9 @@ enum hf_status run_key_get(struct cli *cli)
 {
     struct getting getting = { .name = cli->arguments[0] };
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &getting.client);
-    if (status == HF_OK)
-        status = cli_given(cli, "info") ? tell_info(cli, &getting) : get_state(cli, &getting);
+    if (status != HF_OK)
+        return status;
+    status = cli_given(cli, "info") ? tell_info(cli, &getting) : get_state(cli, &getting);
     if (status == HF_CORRUPT)
         explain_damage(cli, getting.client, getting.name);
     hf_client_close(getting.client);
@@ -229,8 +230,9 @@ enum hf_status run_key_describe(struct cli *cli)
     enum txn_state state = TXN_ABSENT;
     const char *name = cli->arguments[0];
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
-    if (status == HF_OK)
-        status = key_describe(client, name, &description, &cli->error);
+    if (status != HF_OK)
+        return status;
+    status = key_describe(client, name, &description, &cli->error);
     if (status == HF_NOT_FOUND)
         no_such_key(&cli->error);
     else if (status == HF_CORRUPT)

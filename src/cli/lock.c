@@ -117,6 +117,7 @@ const struct command lock_commands[] = {
         .examples = { { "holdfast locks ls", "all that is held" },
                       { "holdfast locks ls --all deploy",
                         "and who waits for names that start with deploy" } },
+        .only_reads = true,
         .run = run_locks_ls,
     },
     {
@@ -136,6 +137,7 @@ const struct command lock_commands[] = {
         .json = "one JSON object",
         .examples = { { "holdfast locks show deploy", "who holds it" },
                       { "holdfast locks show --json deploy", "the same for a program" } },
+        .only_reads = true,
         .run = run_locks_show,
     },
     {
@@ -180,6 +182,7 @@ const struct command lock_commands[] = {
         .examples = { { "holdfast locks watch --for 1s", "one second of it" },
                       { "holdfast locks watch --for 1s --json deploy > changes.json",
                         "changes for a program" } },
+        .only_reads = true,
         .run = run_locks_watch,
     },
     {
@@ -223,6 +226,7 @@ const struct command lock_commands[] = {
                 "to stdout, nothing else does",
         .examples = { { "holdfast read state.csv", "to the terminal" },
                       { "holdfast read state.csv copy.csv", "into a file" } },
+        .only_reads = true,
         .run = run_read,
     },
     {
@@ -275,6 +279,7 @@ const struct command lock_commands[] = {
                      "machine, which is known exactly." },
         .json = "one JSON object",
         .examples = { { "holdfast clock", "the clock of the default store" } },
+        .only_reads = true,
         .run = run_clock,
     },
     { .path = NULL },

@@ -107,6 +107,9 @@ void lock_explain(struct cli *cli, struct hf_lock *lock);
 #define USER_TEXT_MAX 200
 const char *user_text(char text[USER_TEXT_MAX]);
 
+/* "joe". */
+const char *user_name(char text[USER_TEXT_MAX]);
+
 /* ---- Leases for people --------------------------------------------------------------- */
 
 /* A span cut to what people care about: "1h2m3s", "12s", "250ms". */

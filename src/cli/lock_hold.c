@@ -35,16 +35,25 @@ enum hf_status lock_connect(struct cli *cli, const char *holder, struct hf_clien
     return cli_connect(cli, options, ret_client);
 }
 
+const char *user_name(char text[USER_TEXT_MAX])
+{
+    char space[4096];
+    struct passwd entry, *found = NULL;
+    if (getpwuid_r(geteuid(), &entry, space, sizeof space, &found) == 0 && found)
+        snprintf(text, USER_TEXT_MAX, "%.80s", found->pw_name);
+    else
+        snprintf(text, USER_TEXT_MAX, "uid-%ld", (long)geteuid());
+    return text;
+}
+
 const char *user_text(char text[USER_TEXT_MAX])
 {
-    char host[100] = "", space[4096];
-    struct passwd entry, *found = NULL;
+    char host[100] = "";
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
         snprintf(host, sizeof host, "unknown");
-    if (getpwuid_r(geteuid(), &entry, space, sizeof space, &found) == 0 && found)
-        snprintf(text, USER_TEXT_MAX, "%.80s@%s", found->pw_name, host);
-    else
-        snprintf(text, USER_TEXT_MAX, "uid-%ld@%s", (long)geteuid(), host);
+    user_name(text);
+    size_t size = strlen(text);
+    snprintf(text + size, USER_TEXT_MAX - size, "@%s", host);
     return text;
 }
 

@@ -397,10 +397,10 @@ enum hf_status run_locks_show(struct cli *cli)
         status =
             look_at(&look, view_of(showing.subject.key), show_table, &showing, &cli->error);
         look_release(&look);
-    }
-    if (status == HF_NOT_FOUND) {
-        show_nothing(cli, &showing.subject);
-        status = HF_OK;
+        if (status == HF_NOT_FOUND) {
+            show_nothing(cli, &showing.subject);
+            status = HF_OK;
+        }
     }
     hf_client_close(client);
     return status;

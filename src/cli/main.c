@@ -6,13 +6,11 @@
 #include "store/observe.h"
 #include "store/s3/s3.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,73 +47,18 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     struct view text = cli_argument(cli, index);
     if (text.data && cli_given(cli, "hex"))
         return decode_hex(cli, text, ret_key);
+    if (store_is_url(text))
+        return error_set(&cli->error, HF_INVALID,
+                         "'%.*s' looks like the URL of a store: say %s URL; a key that begins "
+                         "so is written with --hex",
+                         VIEW_ARGS(view_first(text, 60)),
+                         strcmp(cli->command->path, "store cp") == 0 ? "--from or --to"
+                                                                     : "--store");
     *ret_key = text;
     return HF_OK;
 }
 
 /* ---- Stores -------------------------------------------------------------------------- */
-
-/* The folder of the default store, made with all above it. */
-static enum hf_status make_folders(struct cli *cli, char *path)
-{
-    for (char *at = path + 1;; at++) {
-        if (*at != '/' && *at != '\0')
-            continue;
-        char end = *at;
-        *at = '\0';
-        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *at = end;
-        if (!made) {
-            error_from_errno(&cli->error, errno, "make the folder of the default store");
-            return cli->error.status;
-        }
-        if (end == '\0')
-            return HF_OK;
-    }
-}
-
-/* Puts the state folder into *path. XDG_STATE_HOME counts only when it is absolute. */
-static enum hf_status find_state_folder(struct cli *cli, struct buffer *path)
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (state && state[0] == '/')
-        buffer_print(path, "%s/holdfast", state);
-    else if (home && home[0] == '/')
-        buffer_print(path, "%s/.local/state/holdfast", home);
-    else
-        return error_set(&cli->error, HF_INVALID,
-                         "there is no home folder for a default store: name one with --store");
-    if (!buffer_text(path))
-        return error_set(&cli->error, HF_INVALID, "the path of the home folder is too long");
-    return HF_OK;
-}
-
-/* "sqlite:FILE" with the two bytes escaped that mean something in a URL. */
-static enum hf_status default_url(struct cli *cli, struct view *ret_url)
-{
-    struct buffer path = BUFFER_INIT(URL_BYTES_MAX), url = BUFFER_INIT(URL_BYTES_MAX);
-    enum hf_status status = find_state_folder(cli, &path);
-    if (status == HF_OK)
-        status = make_folders(cli, path.data);
-    if (status == HF_OK) {
-        buffer_append(&url, VIEW("sqlite:"));
-        for (size_t i = 0; i < path.size; i++) {
-            if (path.data[i] == '%' || path.data[i] == '?')
-                buffer_print(&url, "%%%02X", (unsigned char)path.data[i]);
-            else
-                buffer_append_byte(&url, path.data[i]);
-        }
-        buffer_append(&url, VIEW("/store.db"));
-        *ret_url = arena_copy(&cli->arena, buffer_view(&url));
-        if (url.failed || !ret_url->data)
-            status =
-                error_set(&cli->error, HF_INVALID, "the path of the home folder is too long");
-    }
-    buffer_release(&path);
-    buffer_release(&url);
-    return status;
-}
 
 static void trace_line(void *argument, const char *text)
 {
@@ -170,15 +113,13 @@ static void keep_secrets(struct view url)
 enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
                         struct store **ret_store)
 {
-    const char *variable = getenv("HOLDFAST_STORE");
-    if (!url.data && cli_given(cli, "store"))
-        url = cli_option(cli, "store")->text;
-    if (!url.data && variable && variable[0])
-        url = view_of(variable);
-    enum hf_status status = HF_OK;
-    if (!url.data || view_equal(url, VIEW("sqlite:")))
-        status = default_url(cli, &url);
+    bool is_main = !url.data;
     struct store *store = NULL;
+    enum hf_status status = cli_find_store(cli, &url);
+    if (status == HF_OK && cli->command->only_reads)
+        status = store_check_present(url, &cli->error);
+    if (status == HF_OK && is_main && use == BUCKET_LOCKS && !cli->command->only_reads)
+        cli_tell_default_store(cli);
     if (status == HF_OK) {
         keep_secrets(url);
         status = store_open(cli->env, url, &store, &cli->error);

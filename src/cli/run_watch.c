@@ -105,11 +105,8 @@ static void start(struct watch *watch)
     variables[count++] = (struct guard_variable){ "HOLDFAST_TOKEN", token };
     if (hf_lock_text(run->lock, lease, NULL) == HF_OK)
         variables[count++] = (struct guard_variable){ "HOLDFAST_LEASE", lease };
-    if (cli_given(run->cli, "store")) {
-        struct view url = cli_option(run->cli, "store")->text;
-        snprintf(store, sizeof store, "%.*s", VIEW_ARGS(url));
-        variables[count++] = (struct guard_variable){ "HOLDFAST_STORE", store };
-    }
+    snprintf(store, sizeof store, "%.*s", VIEW_ARGS(run->cli->store_url));
+    variables[count++] = (struct guard_variable){ "HOLDFAST_STORE", store };
     if (read_deadline(watch)) {
         guard_go(&run->guard, &watch->times, variables, count);
     } else {

@@ -54,6 +54,7 @@ const struct command store_commands[] = {
                       { "holdfast store ls --long reports/", "the objects below reports/" },
                       { "holdfast store ls -r --null reports/ | xargs -0 holdfast store rm --",
                         "remove them all" } },
+        .only_reads = true,
         .run = run_store_ls,
     },
     {
@@ -78,6 +79,7 @@ const struct command store_commands[] = {
                       { "holdfast store get reports/today.csv | wc -l", "into a pipe" },
                       { "holdfast store get --range 0-16 reports/today.csv",
                         "the first 16 bytes" } },
+        .only_reads = true,
         .run = run_store_get,
     },
     {

@@ -321,7 +321,11 @@ static enum hf_status open_both(struct copy *copy)
     if (same && cli_given(cli, "recursive") && view_starts_with(copy->target, copy->source))
         return error_set(&cli->error, HF_INVALID,
                          "TARGET starts with SOURCE, so the copies would be copied again");
-    enum hf_status status = cli_open(cli, from, BUCKET_OBJECTS, &copy->from);
+    enum hf_status status = cli_find_store(cli, &from);
+    if (status == HF_OK)
+        status = store_check_present(from, &cli->error);
+    if (status == HF_OK)
+        status = cli_open(cli, from, BUCKET_OBJECTS, &copy->from);
     copy->to = copy->from;
     if (status != HF_OK || same)
         return status;

@@ -87,6 +87,7 @@ const struct command sweep_commands[] = {
         .json = "one JSON object with due, last and total",
         .examples = { { "holdfast sweep status", "for people" },
                       { "holdfast sweep status --json", "for a program" } },
+        .only_reads = true,
         .run = run_sweep_status,
     },
     { .path = NULL },

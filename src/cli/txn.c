@@ -212,9 +212,10 @@ enum hf_status run_txn_show(struct cli *cli)
     enum hf_status status = txn_id_check(cli, id);
     if (status == HF_OK)
         status = txn_connect(cli, /* holder */ NULL, &client);
-    if (status == HF_OK)
-        status = txn_look(client, view_of(id), &record, &cli->error);
-    if (status == HF_CORRUPT && client) /* else it is the bucket that is damaged */
+    if (status != HF_OK)
+        return status;
+    status = txn_look(client, view_of(id), &record, &cli->error);
+    if (status == HF_CORRUPT)
         record_damaged(id, &cli->error);
     if (status == HF_NOT_FOUND)
         error_set(&cli->error, HF_NOT_FOUND,

@@ -1,29 +1,164 @@
 /* open.c: from a URL to a store. */
 #include "store/backends.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 struct backend {
     const char *scheme;
+    const char *form; /* how its URLs are written */
     enum hf_status (*open)(struct env *env, const struct url *url, struct store **ret_store,
                            struct hf_error *error);
+    bool local; /* the URL is a path in the file system */
+    enum hf_status (*default_path)(char path[PATH_MAX], struct hf_error *error); /* or NULL */
 };
 
 static const struct backend backends[] = {
-    { "mem", mem_store_open },
-    { "dir", dir_store_open },
-    { "sqlite", sqlite_store_open },
-    { "s3", s3_store_open },
+    { "sqlite", "sqlite:FILE", sqlite_store_open, true, sqlite_default_path },
+    { "dir", "dir:PATH", dir_store_open, true, NULL },
+    { "s3", "s3://BUCKET/PREFIX", s3_store_open, false, NULL },
+    { "mem", "mem:", mem_store_open, false, NULL },
 };
+#define BACKENDS (sizeof backends / sizeof backends[0])
+
+static const struct backend *find_backend(struct view scheme)
+{
+    for (size_t i = 0; i < BACKENDS; i++)
+        if (view_equal(scheme, view_of(backends[i].scheme)))
+            return &backends[i];
+    return NULL;
+}
+
+/* "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" */
+static const char *all_forms(char *text, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < BACKENDS; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                 i == 0             ? ""
+                                 : i + 1 < BACKENDS ? ", "
+                                                    : " or ",
+                                 backends[i].form);
+    return text;
+}
+
+static enum hf_status parse(struct view text, struct url *ret_url,
+                            const struct backend **ret_backend, struct hf_error *error)
+{
+    char forms[128];
+    struct view scheme = view_first(text, view_find(text, ':'));
+    if (scheme.size == text.size)
+        return error_set(error, HF_INVALID, "'%.*s' is not the URL of a store: write %s",
+                         VIEW_ARGS(view_first(text, 60)), all_forms(forms, sizeof forms));
+    enum hf_status status = url_parse(text, ret_url, error);
+    if (status != HF_OK)
+        return status;
+    *ret_backend = find_backend(ret_url->scheme);
+    if (!*ret_backend)
+        return error_set(error, HF_INVALID, "there is no store of the kind '%.*s:'; write %s",
+                         VIEW_ARGS(view_first(scheme, 60)), all_forms(forms, sizeof forms));
+    return HF_OK;
+}
 
 enum hf_status store_open(struct env *env, struct view url_text, struct store **ret_store,
                           struct hf_error *error)
 {
     struct url url;
-    enum hf_status status = url_parse(url_text, &url, error);
+    const struct backend *backend;
+    enum hf_status status = parse(url_text, &url, &backend, error);
+    return status == HF_OK ? backend->open(env, &url, ret_store, error) : status;
+}
+
+/* ---- Where it is --------------------------------------------------------------------- */
+
+bool store_is_url(struct view text)
+{
+    struct view scheme = view_first(text, view_find(text, ':'));
+    return scheme.size < text.size && find_backend(scheme);
+}
+
+/* The path of a local store, absolute. A '~' means the home folder only where '/' follows it, as
+ * in a shell. */
+static enum hf_status absolute_path(const struct backend *backend, const struct url *url,
+                                    char path[PATH_MAX], struct hf_error *error)
+{
+    struct view rest = url->path;
+    const char *home = getenv("HOME");
+    path[0] = '\0';
+    if (rest.size == 0 && backend->default_path)
+        return backend->default_path(path, error);
+    if (view_starts_with(rest, VIEW("~/"))) {
+        if (!home || home[0] != '/')
+            return error_set(error, HF_INVALID, "HOME is not set, so '~/' has no meaning");
+        snprintf(path, PATH_MAX, "%s/", home);
+        rest = view_from(rest, 2);
+    } else if (!view_starts_with(rest, VIEW("/")) && rest.size > 0) {
+        char folder[PATH_MAX - 1];
+        if (!getcwd(folder, sizeof folder))
+            return error_from_errno(error, errno, "find the current folder");
+        snprintf(path, PATH_MAX, "%s%s", folder, folder[1] ? "/" : "");
+        while (view_starts_with(rest, VIEW("./")) && rest.size > 2)
+            rest = view_from(rest, 2);
+    }
+    size_t size = strlen(path);
+    if (size + rest.size >= PATH_MAX)
+        return error_set(error, HF_INVALID, "the path of the store is too long");
+    snprintf(path + size, PATH_MAX - size, "%.*s", VIEW_ARGS(rest));
+    return HF_OK;
+}
+
+/* With the two bytes escaped that mean something in a URL. */
+static void append_path(struct buffer *to, const char *path)
+{
+    for (; *path; path++) {
+        if (*path == '%' || *path == '?')
+            buffer_print(to, "%%%02X", (unsigned char)*path);
+        else
+            buffer_append_byte(to, *path);
+    }
+}
+
+enum hf_status store_url_absolute(struct view text, struct buffer *to, struct hf_error *error)
+{
+    struct url url;
+    const struct backend *backend;
+    char path[PATH_MAX];
+    enum hf_status status = parse(text, &url, &backend, error);
     if (status != HF_OK)
         return status;
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-        if (view_equal(url.scheme, view_of(backends[i].scheme)))
-            return backends[i].open(env, &url, ret_store, error);
-    return error_set(error, HF_INVALID, "there is no store of the kind '%.*s:'; there are %s",
-                     VIEW_ARGS(view_first(url.scheme, 60)), "mem:, dir:, sqlite: and s3:");
+    if (!backend->local || url.host.size > 0) {
+        buffer_append(to, text);
+    } else {
+        status = absolute_path(backend, &url, path, error);
+        buffer_print(to, "%s:", backend->scheme);
+        append_path(to, path);
+        buffer_append(to, view_from(text, view_find(text, '?')));
+    }
+    if (status == HF_OK && to->failed)
+        status = error_set(error, HF_INVALID, "the URL of a store has at most %d bytes",
+                           URL_BYTES_MAX);
+    return status;
+}
+
+enum hf_status store_check_present(struct view text, struct hf_error *error)
+{
+    struct url url;
+    const struct backend *backend;
+    char path[PATH_MAX];
+    struct stat info;
+    enum hf_status status = parse(text, &url, &backend, error);
+    if (status != HF_OK || !backend->local || url.host.size > 0)
+        return status;
+    status = absolute_path(backend, &url, path, error);
+    if (status == HF_OK && path[0] && stat(path, &info) != 0 &&
+        (errno == ENOENT || errno == ENOTDIR))
+        status = error_set(error, HF_NOT_FOUND,
+                           "there is no store at '%.120s'; the first command that writes to "
+                           "it makes it",
+                           path);
+    return status;
 }

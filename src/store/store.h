@@ -255,6 +255,17 @@ struct store {
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
                           struct hf_error *error);
 
+/* Whether a text begins as the URL of a store does: with a kind that there is, and ':'. */
+bool store_is_url(struct view text);
+
+/* Appends the same URL with the path of a local store made absolute ("~/" is the home folder), so
+ * that it means the same store to a process in another folder. Its options stay as they are. */
+enum hf_status store_url_absolute(struct view url, struct buffer *to, struct hf_error *error);
+
+/* NOT_FOUND, with its path: nobody has made the local store of this URL yet. Makes nothing, and
+ * says nothing of stores on the network. */
+enum hf_status store_check_present(struct view url, struct hf_error *error);
+
 /* Waits for nothing and writes nothing; no call may be under way. NULL is fine. */
 void store_close(struct store *store);
 

@@ -583,9 +583,7 @@ static const struct store_ops sqlite_ops = {
     .close = sqlite_close,
 };
 
-/* The user's own store: $XDG_STATE_HOME/holdfast/store.db, or ~/.local/state/holdfast/store.db.
- * Its folders are created as needed, for the user alone. */
-static enum hf_status default_path(char path[PATH_MAX], struct hf_error *error)
+enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
@@ -593,19 +591,28 @@ static enum hf_status default_path(char path[PATH_MAX], struct hf_error *error)
     if (!given && (!home || home[0] != '/'))
         return error_set(error, HF_INVALID,
                          "neither XDG_STATE_HOME nor HOME is set: name a file, sqlite:FILE");
-    static const char *const below_home[] = { "/.local", "/state", "/holdfast", NULL };
-    static const char *const below_state[] = { "", "/holdfast", NULL };
-    size_t size = (size_t)snprintf(path, PATH_MAX, "%s", given ? state : home);
-    for (const char *const *step = given ? below_state : below_home; *step; step++) {
-        if (size + sizeof "/holdfast/store.db" > PATH_MAX)
-            return error_set(error, HF_INVALID, "the path of the state folder is too long");
-        size += (size_t)snprintf(path + size, PATH_MAX - size, "%s", *step);
+    int size = snprintf(path, PATH_MAX, "%s%s/holdfast/store.db", given ? state : home,
+                        given ? "" : "/.local/state");
+    if (size < 0 || size >= PATH_MAX)
+        return error_set(error, HF_INVALID, "the path of the state folder is too long");
+    return HF_OK;
+}
+
+/* The folders of the user's own store are made as needed, for the user alone. */
+static enum hf_status make_default_folders(struct view given, struct hf_error *error)
+{
+    struct hf_error none;
+    char path[PATH_MAX];
+    if (sqlite_default_path(path, &none) != HF_OK || !view_equal(given, view_of(path)))
+        return HF_OK;
+    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
         if (folder_make(path, 0700, error) != HF_OK) {
             error_prefix(error, "%.100s", path);
             return error->status;
         }
+        *at = '/';
     }
-    snprintf(path + size, PATH_MAX - size, "/store.db");
     return HF_OK;
 }
 
@@ -705,9 +712,16 @@ static enum hf_status read_url(const struct url *url, bool *ret_durable, char pa
         return error->status;
     if (url->host.size > 0)
         return error_set(error, HF_INVALID, "write sqlite:FILE, without '//' in front of FILE");
-    if (url->path.size == 0)
-        return default_path(path, error);
-    return given_path(url->path, path, error);
+    char own[PATH_MAX];
+    struct view given = url->path;
+    if (given.size == 0) {
+        if (sqlite_default_path(own, error) != HF_OK)
+            return error->status;
+        given = view_of(own);
+    }
+    if (make_default_folders(given, error) != HF_OK)
+        return error->status;
+    return given_path(given, path, error);
 }
 
 enum hf_status sqlite_store_open(struct env *env, const struct url *url,

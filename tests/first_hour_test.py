@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""first_hour_test.py: what a newcomer types: which store is meant, how long a command waits, and what it
+says when nothing seems to happen.
+
+Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import cases
+from cli_test import LOCAL, PROGRAM, code, equal, fails, it, true
+
+cases.cases.clear()
+
+
+class Terminal:
+    """The program with a terminal as its stderr, and what it writes there."""
+
+    def __init__(self, s, *args, **options):
+        self.ours, theirs = pty.openpty()
+        self.process = s.start(*args, stderr=theirs, **options)
+        os.close(theirs)
+        self.text = ""
+
+    def read(self, seconds):
+        if select.select([self.ours], [], [], seconds)[0]:
+            try:
+                self.text += os.read(self.ours, 65536).decode()
+            except OSError:
+                return False
+        return True
+
+    def wait_for(self, words):
+        end = time.monotonic() + 30
+        while words not in self.text:
+            true(time.monotonic() < end, f"in vain: {words!r} in {self.text!r}")
+            self.read(0.05)
+
+    def end(self):
+        """What stdout had, once it has ended; the exit status is in `process`."""
+        out = self.process.communicate(timeout=60)[0]
+        while self.read(0.1) and select.select([self.ours], [], [], 0.1)[0]:
+            pass
+        os.close(self.ours)
+        return out.decode()
+
+
+# ---- Which store? -------------------------------------------------------------------------------
+
+
+@it("a command that run starts in another folder opens the same store", LOCAL)
+def _(s):
+    os.mkdir(s.file("elsewhere"))
+    inside = "cd elsewhere && holdfast renew -q && holdfast locks ls --json"
+    for url in (s.url, s.url.replace(":", ":./"), s.url + "?sync=off"):
+        for args in ((), ("--store", url)):
+            s.env["HOLDFAST_STORE"] = url if not args else "mem:"
+            told = json.loads(s.out("run", *args, "deploy", "--", "sh", "-c", inside))
+            equal(told["scopes"], ["named:deploy"], url)
+    equal(os.listdir(s.file("elsewhere")), [])
+    shown = s.out("run", "--store", s.url + "?sync=off", "x", "--", "sh", "-c", "echo $HOLDFAST_STORE")
+    kind, name = s.url.split(":")
+    equal(shown.decode(), f"{kind}:{os.path.realpath(s.path)}/{name}?sync=off\n")
+
+
+@it("the default store is handed on too, so that a child with another home finds it")
+def _(s):
+    s.out("run", "deploy", "--", "sh", "-c", "HOME=/nowhere holdfast renew -q")
+    true(os.path.exists(s.file(".local/state/holdfast/store.db")), "the user's own store")
+    equal(os.stat(s.file(".local/state/holdfast")).st_mode & 0o777, 0o700)
+
+
+@it("an empty HOLDFAST_STORE is refused with what to do", LOCAL)
+def _(s):
+    s.env["HOLDFAST_STORE"] = ""
+    for args in (("locks", "ls"), ("run", "x", "--", "true"), ("store", "put", "k", "-"),
+                 ("compact", "watch"), ("index", "get", "x", "y")):
+        text = fails(s, "INVALID", *args)
+        true("HOLDFAST_STORE is empty: set it to the URL of a store" in text, text)
+        true("or unset it" in text, text)
+    s.out("store", "put", "--store", s.url, "k", "-")
+    equal(os.path.exists(s.file(".local")), False)
+
+
+READING = [line.split() for line in (
+    "store ls", "store get k", "store get k f", "locks ls", "locks show x", "locks watch --for 1s",
+    "read k", "clock", "key get k", "key describe k", "key ls", "txn ls",
+    "txn show 0123456789abcdef0123456789abcdef", "compact plan", "compact status", "compact ls",
+    "compact fsck", "index get i k", "index query i", "index export i -o f", "index count i", "index status i",
+    "elect ls crew", "elect rank crew 1", "sweep status", "store cp k l", "store cp -r a b")]
+
+
+@it("a command that only reads makes no store, and names the path where there is none")
+def _(s):
+    before = os.listdir(s.path)
+    kinds = {"sqlite:typo.db": "typo.db", "dir:typo": "typo", "dir:a/b/typo": "a/b/typo",
+             "sqlite:a/typo.db?sync=off": "a/typo.db", None: ".local/state/holdfast/store.db"}
+    for url, path in kinds.items():
+        for args in READING:
+            text = fails(s, "NOT_FOUND", *args, *(("--store", url) if url else ()))
+            true(f"there is no store at '{os.path.realpath(s.path)}/{path}'" in text or
+                 f"there is no store at '{s.path}/{path}'" in text, (args, text))
+            true("the first command that writes" in text, text)
+    equal(os.listdir(s.path), before, "nothing was made")
+    marked = {" ".join(args[:2]) for args in READING} | {"read", "clock"}
+    for command in s.table()["commands"]:
+        if command["only_reads"]:
+            true(any(command["command"] == " ".join(args[:n]) for args in READING for n in (1, 2)),
+                 f"{command['command']} is not tried here ({marked})")
+
+
+@it("store cp does not make the store that it is to copy from", LOCAL)
+def _(s):
+    text = fails(s, "NOT_FOUND", "store", "cp", "k", "--from", "dir:typo")
+    true("there is no store at" in text, text)
+    equal(os.listdir(s.path), [])
+
+
+@it("a tilde and a slash at the start of a path are the home folder, and nowhere else", LOCAL)
+def _(s):
+    os.mkdir(s.file("work"))
+    kind, name = s.url.split(":")
+    s.out("store", "put", "-q", "--store", f"{kind}:~/{name}", "k", "-", stdin=b"1")
+    true(os.path.exists(s.file(name)), os.listdir(s.path))
+    equal(s.get("k"), b"1")
+    s.out("store", "put", "-q", "--store", f"{kind}:~{name}", "k", "-", stdin=b"2")
+    true(os.path.exists(s.file("~" + name)), os.listdir(s.path))
+    s.env["HOME"] = "relative"
+    true("HOME" in fails(s, "INVALID", "store", "ls", "--store", f"{kind}:~/{name}"), "no home")
+
+
+@it("the URL of a store where a key is meant is refused; --hex still takes such a key", LOCAL)
+def _(s):
+    s.put("k", b"1")
+    for args in (("ls", "s3://b/x"), ("ls", "dir:/srv"), ("ls", "sqlite:x.db"), ("get", "s3://b/x"),
+                 ("put", "s3://b/x", "-"), ("rm", "mem:"), ("rm", "k", "s3://b")):
+        text = fails(s, "INVALID", "store", *args)
+        true("looks like the URL of a store: say --store URL" in text, text)
+    text = fails(s, "INVALID", "store", "cp", "s3://b/x", "k")
+    true("looks like the URL of a store: say --from or --to URL" in text, text)
+    odd = "s3://b/x"
+    s.out("store", "put", "-q", "--hex", odd.encode().hex(), "-", stdin=b"odd")
+    equal(s.out("store", "get", "--hex", odd.encode().hex()), b"odd")
+    equal([line["key"] for line in s.lines("store", "ls", "-r")], ["k", odd])
+    s.put("s3", b"")
+    s.put("http://x", b"")
+
+
+@it("a text that is no URL, and a kind that there is not, are told with every kind that there is")
+def _(s):
+    for url in ("/srv/x", "", "nonsense", "azure2://x", "https://x/y"):
+        text = fails(s, "INVALID", "store", "ls", "--store", url)
+        true("write sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" in text, text)
+
+
+@it("on a terminal who writes to the default store is told once that nobody shares it")
+def _(s):
+    note = f"holdfast: using the local store of user {os.popen('id -un').read().strip()}; " \
+           "set HOLDFAST_STORE to share it\r\n"
+    for args in (("run", "x", "--", "true"), ("run", "--once-per", "1h", "y", "--", "true"),
+                 ("acquire", "z"), ("run", "w", "--", "sh", "-c", "holdfast acquire inner")):
+        terminal = Terminal(s, *args)
+        terminal.end()
+        equal((terminal.process.returncode, terminal.text), (0, note), args)
+    for args in (("run", "-q", "x", "--", "true"), ("run", "--json", "x", "--", "true"),
+                 ("locks", "ls"), ("run", "--store", "sqlite:", "x", "--", "true")):
+        terminal = Terminal(s, *args)
+        terminal.end()
+        equal((terminal.process.returncode, terminal.text), (0, ""), args)
+    s.run("run", "x", "--", "true")  # off a terminal nothing is on stderr
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
