@@ -154,8 +154,9 @@ struct hf_client_options {
     const char *ns;     /* the namespace of its locks; NULL: "default". Not metadata, data,
                            indexes or roster, which are other folders of a bucket */
     const char *holder; /* a label that others see; NULL: host name and process id */
-    int64_t ttl_max_ms; /* no lease here is longer; 0: an hour. The same for all clients of a
-                           namespace: after a restore nothing is granted for so long */
+    int64_t ttl_max_ms; /* no lease here is longer; 0: an hour; at most a day. The same for all
+                           clients of a namespace: after a restore nothing is granted for so
+                           long */
     int64_t skew_tolerance_ms; /* of the store's clock; -1: by the kind of store */
     bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
 };

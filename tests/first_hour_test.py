@@ -179,5 +179,71 @@ def _(s):
     s.run("run", "x", "--", "true")  # off a terminal nothing is on stderr
 
 
+# ---- Waiting ------------------------------------------------------------------------------------
+
+
+@it("run on a terminal waits without a limit and shows who holds the lock; elsewhere for a minute", LOCAL)
+def _(s):
+    lease = s.out("acquire", "--ttl", "10m", "--holder", "ada", "deploy").decode().strip()
+    for args, words in (((), "waiting: "), (("--wait", "forever"), "waiting: "),
+                        (("--wait", "50s"), "waiting for up to 50s: ")):
+        terminal = Terminal(s, "run", *args, "deploy", "--", "echo", "mine")
+        terminal.wait_for(words + "deploy is held by ada (token 1) for ")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.end()
+        equal(terminal.process.returncode, -signal.SIGINT, terminal.text)
+    terminal = Terminal(s, "run", "deploy", "--", "echo", "mine")
+    terminal.wait_for("held by ada")
+    s.run("release", lease)
+    equal((terminal.end(), terminal.process.returncode), ("mine\n", 0))
+    text = re.sub(r"\s+", " ", s.out("run", "--help").decode())
+    true("(default: forever on a terminal, else 1m)" in text, text)
+
+
+@it("every command with --wait takes forever, and nothing else that is no span")
+def _(s):
+    s.write("rows.csv", b"k,v,t\na,1,2026-01-01T00:00:00Z\n")
+    s.run("index", "create", "i", "--fields", "k,v,t", "--key", "k", "--time", "t")
+    s.run("compact", "create", "--format", "csv", "--key", "k", "--time", "t")
+    tried = {"run": ("x", "--", "true"), "acquire": ("a",), "key acquire": ("k",),
+             "key update": ("u", "--take"), "key remove": ("u", "--take"),
+             "write": ("o", "rows.csv", "--lock", "w"), "compact ingest": ("rows.csv",),
+             "index put": ("i", "--fold", "--from", "rows.csv"), "index compile": ("i",)}
+    waits = {c["command"] for c in s.table()["commands"] for o in c["options"] if o["name"] == "wait"}
+    equal(waits, set(tried))
+    for command, args in tried.items():
+        s.run(*command.split(), "--wait", "forever", *args)
+        true("not a duration" in fails(s, "INVALID", *command.split(), "--wait", "ever", *args), command)
+
+
+@it("the bounds of a ttl are told in one way, and how to have a longer one", LOCAL)
+def _(s):
+    for args, least, most, given in (
+            (("run", "--ttl", "999ms", "x", "--", "true"), "1s", "1d", "999ms"),
+            (("run", "--ttl", "25h", "x", "--", "true"), "1s", "1d", "1d1h"),
+            (("acquire", "--ttl", "99ms", "x"), "100ms", "1d", "99ms"),
+            (("acquire", "--ttl", "2h", "x"), "100ms", "1h", "2h"),
+            (("key", "acquire", "--ttl", "61m", "x"), "100ms", "1h", "1h1m"),
+            (("key", "acquire", "--ttl", "2d", "x"), "100ms", "1d", "2d"),
+            (("acquire", "--max-ttl", "2d", "x"), "100ms", "1d", "2d")):
+        text = fails(s, "INVALID", *args)
+        true(f"a ttl is from {least} to {most} here, not {given}" in text, text)
+        equal("; --max-ttl SPAN" in text, most == "1h", text)
+
+
+@it("a ttl above an hour is granted where --max-ttl allows it, and from then on", LOCAL)
+def _(s):
+    for command in (("acquire",), ("key", "acquire")):
+        told = json.loads(s.out(*command, "--max-ttl", "12h", "--ttl", "3h", "x", "--json"))
+        equal(told["ttl_ms"], 3 * 3600 * 1000)
+        s.run("renew", told["lease"])
+        s.run("release", told["lease"])
+        told = json.loads(s.out(*command, "--ttl", "12h", "x", "--json"))
+        equal(told["ttl_ms"], 12 * 3600 * 1000)
+        s.run("release", told["lease"])
+        true("to 12h here, not 13h" in fails(s, "INVALID", *command, "--ttl", "13h", "x"), "its own bound")
+    s.run("run", "--max-ttl", "2h", "--ttl", "2h", "y", "--", "true")
+
+
 if __name__ == "__main__":
     sys.exit(cases.main())

@@ -23,7 +23,11 @@ enum option_type {
     OPTION_LIMIT, /* a count, or "any": INT64_MAX */
     OPTION_SIZE,
     OPTION_SPAN,
+    OPTION_WAIT, /* a span, or "forever": WAIT_FOREVER */
 };
+
+/* Longer than anybody waits, and still a moment when it is added to now. */
+#define WAIT_FOREVER SPAN_S(INT64_C(100) * 366 * 24 * 3600)
 
 /* What bash offers for a value or an argument. */
 enum completion { COMPLETE_NOTHING, COMPLETE_FILE, COMPLETE_URL, COMPLETE_COMMAND };
@@ -173,6 +177,9 @@ enum hf_status cli_parse(struct cli *cli, int argc, char **argv);
 
 /* The value of an option of this command, or a global one; NULL when it was not given. */
 const struct option_value *cli_option(struct cli *cli, const char *name);
+
+/* Whether this command has such an option at all. */
+bool cli_has_option(struct cli *cli, const char *name);
 
 static inline bool cli_given(struct cli *cli, const char *name)
 {

@@ -213,7 +213,7 @@ const struct command compact_commands[] = {
                        .value = "NAME",
                        .summary = "identify the file by NAME (default: by its bytes)" },
                      { .name = "wait",
-                       .type = OPTION_SPAN,
+                       .type = OPTION_WAIT,
                        .value = "SPAN",
                        .summary = "while too many chunks wait to be merged, wait for so long; "
                                   "1m if left out" },

@@ -21,6 +21,8 @@ enum hf_status cli_connect(struct cli *cli, struct hf_client_options options,
     char name[HOLDER_BYTES_MAX + 1];
     if (!options.holder)
         options.holder = own_name(name, sizeof name);
+    if (cli_has_option(cli, "max-ttl") && cli_given(cli, "max-ttl"))
+        options.ttl_max_ms = cli_option(cli, "max-ttl")->span.us / 1000;
     enum hf_status status = cli->store ? HF_OK : cli_open_store(cli);
     return status == HF_OK ? client_new(cli->store, &options, ret_client, &cli->error) : status;
 }

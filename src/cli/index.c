@@ -86,7 +86,7 @@ const struct command index_commands[] = {
                                   "for large files; those of shards that get fewer than 8 at "
                                   "once go by the inbox" },
                      { .name = "wait",
-                       .type = OPTION_SPAN,
+                       .type = OPTION_WAIT,
                        .value = "SPAN",
                        .summary = "with --fold: wait so long for a shard that somebody "
                                   "compiles, then use its inbox; 1m if left out" } },
@@ -231,7 +231,7 @@ const struct command index_commands[] = {
                            "of the lock on a shard, which is renewed; a dead worker's is "
                            "taken over after this; 1m if left out" },
                      { .name = "wait",
-                       .type = OPTION_SPAN,
+                       .type = OPTION_WAIT,
                        .value = "SPAN",
                        .summary = "with --once: go on so long with shards that others hold, "
                                   "who may be dead; 1m30s if left out" },

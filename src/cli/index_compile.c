@@ -210,12 +210,9 @@ static enum hf_status take_options(struct compiling *compiling)
     struct compile_options *options = &compiling->options;
     const struct option_value *ttl = cli_option(cli, "ttl"), *poll = cli_option(cli, "poll");
     const struct option_value *wait = cli_option(cli, "wait");
-    char most[SPAN_TEXT_MAX];
     options->once = !cli_given(cli, "watch");
-    if (ttl && (ttl->span.us < SPAN_S(1).us || ttl->span.us > COMPILE_TTL_MAX.us))
-        return error_set(&cli->error, HF_INVALID, "--ttl takes 1s to %s, not %.*s",
-                         span_text(COMPILE_TTL_MAX, most),
-                         VIEW_ARGS(view_first(ttl->text, 40)));
+    if (ttl && ttl_check(ttl->span, SPAN_S(1), COMPILE_TTL_MAX, NULL, &cli->error) != HF_OK)
+        return cli->error.status;
     if (poll && options->once)
         return error_set(&cli->error, HF_INVALID, "--poll goes with --watch");
     if (wait && !options->once)

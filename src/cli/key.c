@@ -60,6 +60,7 @@ const struct command key_commands[] = {
         .summary = "take a key and print its lease, which allows to change its state",
         .arguments = { KEY_ARGUMENT },
         .options = { TTL_OPTION,
+                     MAX_TTL_OPTION,
                      WAIT_OPTIONS,
                      { .name = "txn",
                        .type = OPTION_TEXT,

@@ -22,6 +22,7 @@ const struct command lock_commands[] = {
                          "all or "
                          "none" } },
         .options = { TTL_OPTION,
+                     MAX_TTL_OPTION,
                      WAIT_OPTIONS,
                      { .name = "mode",
                        .type = OPTION_TEXT,

@@ -34,6 +34,12 @@ enum hf_status run_clock(struct cli *cli);
         .name = "ttl", .type = OPTION_SPAN, .value = "SPAN",      \
         .summary = "for how long a grant counts; 30s if left out" \
     }
+#define MAX_TTL_OPTION                                                                       \
+    {                                                                                        \
+        .name = "max-ttl", .type = OPTION_SPAN, .value = "SPAN",                             \
+        .summary = "let leases of this lock have a ttl of up to this, at most 1d, from now " \
+                   "on (default: 1h); use the same in the whole namespace"                   \
+    }
 #define ONCE_PER_OPTIONS(what)                                                         \
     { .name = "once-per", .type = OPTION_SPAN, .value = "SPAN", .summary = what },     \
     {                                                                                  \
@@ -42,10 +48,10 @@ enum hf_status run_clock(struct cli *cli);
     }
 #define WAIT_OPTIONS                                                                  \
     { .name = "wait",                                                                 \
-      .type = OPTION_SPAN,                                                            \
+      .type = OPTION_WAIT,                                                            \
       .choice = 1,                                                                    \
       .value = "SPAN",                                                                \
-      .summary = "stand in line for so long at most; 1m if left out" },               \
+      .summary = "wait in line for this long, or forever (default: 1m)" },            \
     {                                                                                 \
         .name = "no-wait", .choice = 1, .summary = "HELD, at once, if it is not free" \
     }

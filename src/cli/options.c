@@ -32,6 +32,12 @@ static const struct option_spec *find_option(struct cli *cli, struct view name, 
     return spec;
 }
 
+bool cli_has_option(struct cli *cli, const char *name)
+{
+    struct option_value *value;
+    return find_option(cli, view_of(name), /* letter */ 0, &value) != NULL;
+}
+
 const struct option_value *cli_option(struct cli *cli, const char *name)
 {
     struct option_value *value;
@@ -77,6 +83,14 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
             status = parse_u64(value->text, INT64_MAX, &value->number, &cli->error);
         break;
     case OPTION_SIZE: status = parse_size(value->text, &value->number, &cli->error); break;
+    case OPTION_WAIT:
+        value->span = WAIT_FOREVER;
+        if (view_equal(value->text, VIEW("forever")))
+            break;
+        status = parse_span(value->text, &value->span, &cli->error);
+        if (value->span.us > WAIT_FOREVER.us)
+            value->span = WAIT_FOREVER;
+        break;
     case OPTION_SPAN: status = parse_span(value->text, &value->span, &cli->error); break;
     }
     if (status != HF_OK)

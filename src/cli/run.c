@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TTL_LEAST    SPAN_S(1)
+#define TTL_LEAST    SPAN_S(1) /* so that there is time to end the command */
 #define WAIT_DEFAULT SPAN_S(60)
 
 /* ---- Options ------------------------------------------------------------------------- */
@@ -33,13 +33,11 @@ static enum hf_status read_options(struct run *run, struct hf_lock_options *opti
     options->notify_argument = run;
     run->scope = cli->arguments[0];
     run->ttl = SPAN_MS(options->ttl_ms);
-    run->wait_ms = option_span(cli, "wait", WAIT_DEFAULT).us / 1000;
+    bool watched = isatty(STDERR_FILENO) == 1; /* by somebody who sees who holds it */
+    run->wait_ms = option_span(cli, "wait", watched ? WAIT_FOREVER : WAIT_DEFAULT).us / 1000;
     if (cli_given(cli, "no-wait"))
         run->wait_ms = 0;
-    if (run->ttl.us < TTL_LEAST.us)
-        return error_set(&cli->error, HF_INVALID,
-                         "--ttl is at least 1s, so that there is time to end the command");
-    return HF_OK;
+    return ttl_check(run->ttl, TTL_LEAST, LEASE_TTL_MAX, NULL, &cli->error);
 }
 
 /* ---- Signals and the bell ------------------------------------------------------------ */
@@ -235,12 +233,13 @@ const struct command run_commands[] = {
                        .value = "SPAN",
                        .summary = "how long the lease is when nobody renews it: what others "
                                   "wait after a crash; 30s if left out, at least 1s" },
+                     MAX_TTL_OPTION,
                      { .name = "wait",
-                       .type = OPTION_SPAN,
+                       .type = OPTION_WAIT,
                        .choice = 1,
                        .value = "SPAN",
-                       .summary = "wait in line for up to this long, then TIMEOUT; 1m if left "
-                                  "out" },
+                       .summary = "wait in line for up to this long, then TIMEOUT; or forever "
+                                  "(default: forever on a terminal, else 1m)" },
                      { .name = "no-wait",
                        .choice = 1,
                        .summary = "do not wait: HELD when the lock is not free" },

@@ -32,7 +32,10 @@ static void acquire(void *argument)
 static void show(struct run *run, struct gauge *gauge)
 {
     struct buffer line = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    buffer_append(&line, VIEW("waiting: "));
+    char limit[SPAN_TEXT_MAX];
+    bool limited = run->wait_ms < WAIT_FOREVER.us / 1000;
+    buffer_print(&line, "waiting%s%s: ", limited ? " for up to " : "",
+                 limited ? brief_text(SPAN_MS(run->wait_ms), limit) : "");
     append_blocker(&line, run->lock);
     if (buffer_text(&line))
         gauge_say(gauge, buffer_view(&line));

@@ -546,9 +546,8 @@ static enum hf_status judge_options(const struct index *index,
 {
     const unsigned digits = index->schema.digits;
     size_t number;
-    if (options->ttl.us < 1000 || options->ttl.us > COMPILE_TTL_MAX.us)
-        return error_set(error, HF_INVALID, "the lock of a shard is held for up to %d s",
-                         (int)(COMPILE_TTL_MAX.us / 1000000));
+    if (ttl_check(options->ttl, SPAN_MS(1), COMPILE_TTL_MAX, NULL, error) != HF_OK)
+        return error->status;
     if (options->batch_entries < 1 || options->batch_entries > INBOX_LIST_MAX ||
         options->batch_bytes < 1)
         return error_set(error, HF_INVALID, "1 to %d entries are folded at once",

@@ -1,6 +1,7 @@
 /* judge.c: when a lease is over, and how long its holder may use it. docs/design.md section 5:
  * no decision compares the wall clocks of two machines. */
 #include "base/check.h"
+#include "base/parse.h"
 #include "base/rule.h"
 #include "lease/lease.h"
 
@@ -13,6 +14,24 @@ struct lease_settings lease_settings_default(void)
         .ttl_max = SPAN_S(3600),
         .late_bound = SPAN_S(24 * 3600),
     };
+}
+
+enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
+                         struct hf_error *error)
+{
+    char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX], given[SPAN_TEXT_MAX];
+    if (ttl.us >= least.us && ttl.us <= most.us)
+        return HF_OK;
+    return error_set(error, HF_INVALID, "a ttl is from %s to %s here, not %s%s%s",
+                     span_text(least, from), span_text(most, to), span_text(ttl, given),
+                     how ? "; " : "", how ? how : "");
+}
+
+enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error)
+{
+    const int64_t most = INT64_MAX / 1000;
+    int64_t ms = ttl_ms > most ? most : ttl_ms < -most ? -most : ttl_ms;
+    return ttl_check(SPAN_MS(ms), SPAN_MS(LEASE_TTL_MS_MIN), LEASE_TTL_MAX, NULL, error);
 }
 
 static struct span longer(struct span a, struct span b)

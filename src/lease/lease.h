@@ -34,6 +34,17 @@ struct lease_settings {
 
 #define LEASE_TTL_MS_MIN 100
 
+/* No ttl is longer, whatever a table or a client allows. */
+#define LEASE_TTL_MAX SPAN_S(24 * 3600)
+
+/* INVALID unless it is within these: "a ttl is from 100ms to 1h here, not 2h". Whoever checks a
+ * ttl says so; `how`, which may be NULL, is what to do about it. */
+enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
+                         struct hf_error *error);
+
+/* The same for milliseconds of a caller, within what is possible at all. */
+enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error);
+
 /* The defaults, for stores on the network. */
 struct lease_settings lease_settings_default(void);
 

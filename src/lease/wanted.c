@@ -52,13 +52,13 @@ static enum hf_status check_texts(const struct lease *wanted, struct table_op *o
 enum hf_status wanted_check(const struct lease_table *table, struct table_op *op)
 {
     const struct lease *wanted = op->wanted;
-    if (wanted->ttl.us > table->settings.ttl_max.us ||
-        wanted->ttl.us < SPAN_MS(LEASE_TTL_MS_MIN).us) {
-        char least[SPAN_TEXT_MAX], most[SPAN_TEXT_MAX];
-        return error_set(&op->error, HF_INVALID, "a ttl is from %s to %s here",
-                         span_text(SPAN_MS(LEASE_TTL_MS_MIN), least),
-                         span_text(table->settings.ttl_max, most));
-    }
+    const struct span most = table->settings.ttl_max;
+    bool may_be_raised = most.us != SHARD_TTL_MAX.us && wanted->ttl.us > most.us;
+    if (ttl_check(wanted->ttl, SPAN_MS(LEASE_TTL_MS_MIN), most,
+                  may_be_raised ? "--max-ttl SPAN (in C ttl_max_ms) allows more, up to 1d"
+                                : NULL,
+                  &op->error) != HF_OK)
+        return op->error.status;
     if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
         return error_set(&op->error, HF_INVALID,
                          "a ttl or poll interval is a whole number of milliseconds");

@@ -37,11 +37,10 @@ static enum hf_status check_options(const struct hf_client_options *options,
                          HOLDER_BYTES_MAX);
     if (options->skew_tolerance_ms < -1 || options->skew_tolerance_ms > 3600000)
         return error_set(error, HF_INVALID, "a skew tolerance is at most an hour");
-    if (options->ttl_max_ms != 0 &&
-        (options->ttl_max_ms < LEASE_TTL_MS_MIN || options->ttl_max_ms > 24 * 3600000))
-        return error_set(error, HF_INVALID, "the longest ttl is from %d ms to a day",
-                         LEASE_TTL_MS_MIN);
-    return HF_OK;
+    if (options->ttl_max_ms == 0 || ttl_ms_check(options->ttl_max_ms, error) == HF_OK)
+        return HF_OK;
+    error_prefix(error, "the longest ttl");
+    return error->status;
 }
 
 static struct lease_settings settings_of(const struct store *store,

@@ -22,8 +22,8 @@
 static enum hf_status check_options(const struct hf_lock_options *options,
                                     struct hf_error *error)
 {
-    if (options->ttl_ms < LEASE_TTL_MS_MIN || options->ttl_ms > 24 * 3600000)
-        return error_set(error, HF_INVALID, "a ttl is from %d ms to a day", LEASE_TTL_MS_MIN);
+    if (ttl_ms_check(options->ttl_ms, error) != HF_OK)
+        return error->status;
     if (options->poll_ms < 0 || options->poll_ms > 3600000)
         return error_set(error, HF_INVALID, "a poll interval is at most an hour");
     if (options->once_per_ms < 0 || options->once_per_ms > ONCE_PER_MS_MAX)
