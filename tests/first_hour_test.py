@@ -245,5 +245,146 @@ def _(s):
     s.run("run", "--max-ttl", "2h", "--ttl", "2h", "y", "--", "true")
 
 
+# ---- Quiet failures -----------------------------------------------------------------------------
+
+
+def said(process, seconds=20):
+    """The next line of its stderr; one that says nothing is killed."""
+    if not select.select([process.stderr], [], [], seconds)[0]:
+        process.kill()
+        process.communicate()
+        true(False, f"{process.args} says nothing")
+    return process.stderr.readline().decode()
+
+
+@it("compact watch on a partition that is not there says so at once and waits for it", LOCAL)
+def _(s):
+    for quiet in ((), ("-q",)):
+        watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", *quiet)
+        text = said(watcher)
+        true("NOT_FOUND: there is no catalog of logs; make one with compact create" in text and
+             "waiting until there is one" in text, text)
+        equal(watcher.poll(), None, "it waits")
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate(timeout=60)
+        equal(watcher.returncode, 0)
+    watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", "--json")
+    true("there is no catalog" in json.loads(said(watcher))["why"], "as JSON too")
+    s.run("compact", "create", "--partition", "logs", "--format", "csv", "--time", "t")
+    watcher.send_signal(signal.SIGINT)
+    equal(watcher.communicate(timeout=60)[1], b"", "it is said once")
+
+
+class FullDisk:
+    """A small file system with a store on it, full to the last block."""
+
+    def __init__(self, s):
+        self.path = s.file("disk")
+        os.mkdir(self.path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", self.path], check=True)
+        s.env["HOLDFAST_STORE"] = f"sqlite:{self.path}/store.db"
+        for name in ("a", "b", "c", "d"):
+            s.run("run", name, "--", "true")
+        s.run("key", "update", "k", "--take", stdin=b"1")
+        ballast = os.open(self.path + "/ballast", os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(ballast, bytes(4096)) > 0:
+                pass
+        except OSError:
+            os.close(ballast)
+
+    def relieve(self):
+        os.truncate(self.path + "/ballast", 0)
+
+    def close(self):
+        subprocess.run(["umount", "-l", self.path], check=True)
+
+
+@it("who waits for a lock or a key on a full disk is told once what it waits for")
+def _(s):
+    if os.geteuid() != 0:
+        return  # only root can mount
+    disk = FullDisk(s)
+    try:
+        waiters = [s.start("acquire", "--ttl", "10s", "--wait", "forever", "a"),
+                   s.start("key", "acquire", "--wait", "50s", "k"),
+                   s.start("run", "b", "--", "echo", "ran"),
+                   s.start("acquire", "--json", "c")]
+        for waiter in waiters:
+            text = said(waiter, 5)
+            true("UNAVAILABLE" in text and "waiting for the store: " in text and
+                 "the disk is full" in text, (waiter.args, text))
+        equal(json.loads(text)["status"], "UNAVAILABLE")
+        equal([waiter.poll() for waiter in waiters], [None] * 4, "they go on waiting")
+        disk.relieve()
+        for waiter in waiters:
+            out, errors = waiter.communicate(timeout=60)
+            equal((waiter.returncode, errors), (0, b""), waiter.args)
+            true(out, waiter.args)
+    finally:
+        for waiter in waiters:
+            waiter.kill()
+        disk.close()
+
+
+class Hung:
+    """A server that accepts, and never answers."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"s3://bucket/x?endpoint=http://127.0.0.1:{self.socket.getsockname()[1]}&region=r"
+
+
+IN_ORDER = ("compact run", "compact watch", "compact ingest", "index put", "index compile", "elect join",
+            "sweep")
+HUNG = [line.split() for line in (
+    "store ls", "store get k", "store put k f", "store rm k", "store cp k l", "store probe", "locks ls",
+    "locks show x", "locks watch", "locks break x --reason r", "acquire x", "acquire --no-wait x",
+    "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
+    "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
+    "key describe k", "key ls", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
+    "compact status", "compact ls", "compact fsck", "compact pause --why x", "compact resume", "index get i k",
+    "index query i", "index export i -o f", "index count i", "index status i", "elect ls crew",
+    "elect rank crew 1", "sweep status", "run x -- true", "run --no-wait x -- true")]
+
+
+@it("Ctrl-C ends every command within a second on a store that never answers")
+def _(s):
+    hung = Hung()
+    s.write("f", b"t\n")
+    s.env.update(HOLDFAST_STORE=hung.url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+    for some in range(0, len(HUNG), 8):
+        started = [s.start(*args) for args in HUNG[some:some + 8]]
+        time.sleep(1)
+        early = [process.args for process in started if process.poll() is not None]
+        begun = time.monotonic()
+        for process in started:
+            process.send_signal(signal.SIGINT)
+        while time.monotonic() < begun + 1.5 and any(process.poll() is None for process in started):
+            time.sleep(0.02)
+        late = [process.args for process in started if process.poll() is None]
+        for process in started:
+            process.kill()
+            process.communicate()
+        equal((early, late), ([], []), "did not wait for the store; did not end")
+        equal({process.returncode for process in started}, {-signal.SIGINT})
+
+
+@it("a command that ends in order says so within a second, and the second Ctrl-C ends it")
+def _(s):
+    hung = Hung()
+    s.write("f", b"t\n")
+    s.env.update(HOLDFAST_STORE=hung.url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+    more = {"compact ingest": ["f"], "index put": ["i", "k=v"], "index compile": ["i"], "elect join": ["g"]}
+    for command in IN_ORDER:
+        process = s.start(*command.split(), *more.get(command, []))
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        equal(said(process, 1.5), "holdfast: stopping; Ctrl-C again ends it at once\n", command)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=5)
+        equal(process.returncode, -signal.SIGINT, command)
+
+
 if __name__ == "__main__":
     sys.exit(cases.main())

@@ -89,7 +89,8 @@ struct command {
     const char *details[DETAILS_MAX + 1]; /* paragraphs */
     const char *json;                     /* what --json makes of its output, or NULL */
     struct example examples[EXAMPLES_MAX + 1];
-    bool only_reads; /* where there is no local store it is NOT_FOUND: it makes none */
+    bool ends_in_order; /* Ctrl-C lets it give back what it holds, or tell how far it came */
+    bool only_reads;    /* where there is no local store it is NOT_FOUND: it makes none */
     enum hf_status (*run)(struct cli *cli);
 };
 

@@ -236,6 +236,7 @@ const struct command compact_commands[] = {
         .examples = { { "holdfast compact ingest part-*.usv", "two files" },
                       { "holdfast compact ingest --id host7/0915 part-1.usv",
                         "one file, which may have the same bytes as another" } },
+        .ends_in_order = true,
         .run = run_compact_ingest,
     },
     {
@@ -292,6 +293,7 @@ const struct command compact_commands[] = {
                         "also where the partition's command is that program" },
                       { "holdfast compact run --all --force --jobs 1 --json",
                         "everything into one chunk per catalog, with figures" } },
+        .ends_in_order = true,
         .run = run_compact_run,
     },
     {
@@ -306,10 +308,13 @@ const struct command compact_commands[] = {
         .details = { "A worker as a service. TERM or Ctrl-C gives its leases back and ends it, "
                      "with exit status 0; the second one ends it at once. A store that does "
                      "not "
-                     "answer is told, and asked again." },
+                     "answer is told, and asked again.",
+                     "A partition that is not there is told at once, and waited for: 'compact "
+                     "create' makes it, on whatever machine." },
         .json = EVENTS_JSON,
         .examples = { { "timeout --preserve-status 1 holdfast compact watch",
                         "for a second" } },
+        .ends_in_order = true,
         .run = run_compact_watch,
     },
     {

@@ -286,6 +286,27 @@ static enum hf_status open_all(struct working *working)
                       &cli->error);
 }
 
+static enum hf_status stop_there(void *argument, struct slot *slot,
+                                 const struct catalog *catalog, const struct evidence *evidence,
+                                 const struct hf_error *why)
+{
+    (void)argument, (void)slot, (void)catalog, (void)evidence, (void)why;
+    return HF_ALREADY;
+}
+
+/* Who watches a partition that nobody has made waits for it, perhaps for ever: a mistyped name must
+ * be noticed, also with --quiet. */
+static void tell_if_missing(struct working *working)
+{
+    struct cli *cli = working->cli;
+    struct hf_error error;
+    if (shelf_walk(working->desk.shelf, stop_there, NULL, &error) != HF_NOT_FOUND)
+        return;
+    struct hf_error said;
+    error_set(&said, HF_NOT_FOUND, "%.160s; waiting until there is one", error.why);
+    cli_report(cli, (struct view){ NULL, 0 }, &said);
+}
+
 static enum hf_status run_worker(struct cli *cli, enum worker_mode mode)
 {
     struct working working = { .cli = cli,
@@ -300,6 +321,8 @@ static enum hf_status run_worker(struct cli *cli, enum worker_mode mode)
         return status;
     signal(SIGCHLD, SIG_DFL); /* ignored, it would bury commands before we have seen them end */
     status = open_all(&working);
+    if (status == HF_OK && mode == WORKER_WATCH)
+        tell_if_missing(&working);
     if (status == HF_OK) {
         gauge_start(&working.gauge, cli, VIEW("compact"));
         status = work_to_the_end(&working);

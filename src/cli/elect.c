@@ -306,6 +306,7 @@ const struct command elect_commands[] = {
         .examples = { { "holdfast elect join builders --as anna --for 1s", "for a second" },
                       { "holdfast elect join builders --for 1s --json > changes.json",
                         "changes for a program" } },
+        .ends_in_order = true,
         .run = run_elect_join,
     },
     {

@@ -115,6 +115,7 @@ const struct command index_commands[] = {
                       { "holdfast index export domains | holdfast index put domains --from - "
                         "--format usv --fold",
                         "a large load, straight into the shards" } },
+        .ends_in_order = true,
         .run = run_index_put,
     },
     {
@@ -255,6 +256,7 @@ const struct command index_commands[] = {
                         "go on until stopped" },
                       { "holdfast index compile domains --shard a3 --json",
                         "one shard, with events for a script" } },
+        .ends_in_order = true,
         .run = run_index_compile,
     },
     {

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h> /* and with it the timers that signal */
 #include <unistd.h>
 
 static volatile sig_atomic_t signal_that_came;
 static const char *_Atomic paths_to_remove[INTERRUPT_PATHS];
 static const char *_Atomic last_words;
 static void (*closed_pipe_before)(int) = SIG_DFL;
+static timer_t patience;
+static bool patience_set;
+static atomic_bool in_order;
+static const char *_Atomic in_order_text;
 
 static void die_of(int number)
 {
@@ -23,13 +28,10 @@ static void die_of(int number)
     raise(number);
 }
 
-/* Calls only what POSIX allows in a handler. */
-static void on_signal(int number)
+/* What follows calls only what POSIX allows in a handler. */
+
+static void end_at_once(int number)
 {
-    if (!signal_that_came) {
-        signal_that_came = number;
-        return;
-    }
     for (size_t i = 0; i < INTERRUPT_PATHS; i++) {
         const char *path = atomic_load(&paths_to_remove[i]);
         if (path && unlink(path) != 0)
@@ -41,6 +43,36 @@ static void on_signal(int number)
     die_of(number);
 }
 
+static void on_signal(int number)
+{
+    const struct itimerspec once = { .it_value.tv_nsec = INTERRUPT_PATIENCE.us * 1000 };
+    if (signal_that_came)
+        end_at_once(number);
+    signal_that_came = number;
+    if (number == SIGINT && patience_set)
+        timer_settime(patience, 0, &once, NULL);
+}
+
+static void on_patience_over(int number)
+{
+    (void)number;
+    const char *text = atomic_load(&in_order_text);
+    if (!atomic_load(&in_order))
+        end_at_once(signal_that_came);
+    else if (text)
+        (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+/* Not SIGALRM: whoever started us may have set one, to end us. */
+static void watch_patience(void)
+{
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN };
+    struct sigaction action = { .sa_handler = on_patience_over };
+    sigemptyset(&action.sa_mask);
+    patience_set = sigaction(SIGRTMIN, &action, NULL) == 0 &&
+                   timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
+}
+
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 #define NUMBERS (sizeof numbers / sizeof numbers[0])
 
@@ -49,6 +81,7 @@ static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
  * pipe is an error of write, since a store's socket may be closed too. */
 void interrupt_watch(void)
 {
+    watch_patience();
     for (size_t i = 0; i < NUMBERS; i++) {
         struct sigaction old, action = { .sa_handler = on_signal };
         sigemptyset(&action.sa_mask);
@@ -71,6 +104,12 @@ void interrupt_unwatch(void)
 bool interrupted(void)
 {
     return signal_that_came != 0;
+}
+
+void interrupt_in_order(const char *text)
+{
+    atomic_store(&in_order_text, text);
+    atomic_store(&in_order, true);
 }
 
 enum hf_status interrupt_check(struct hf_error *error)

@@ -1,10 +1,15 @@
 /* interrupt.h: Ctrl-C and its kin (INT, TERM, HUP). The first sets a flag that long work looks
  * at; the second ends the program at once. Either way nothing temporary stays behind, and the
- * program dies of the signal, so that its parent sees the truth. */
+ * program dies of the signal, so that its parent sees the truth.
+ *
+ * Ctrl-C is answered within a second: when the program is still there then, since a store does not
+ * answer, say, it ends as by a second one. A command that has more to do in the end than that
+ * (interrupt_in_order) only says so, and goes on. TERM is from machines, which are patient. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
 #include "base/error.h"
+#include "base/moment.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +17,13 @@
 void interrupt_watch(void);
 
 bool interrupted(void);
+
+/* This command has more to do in the end than a second allows. `text`, which may be NULL, says
+ * so. */
+void interrupt_in_order(const char *text);
+
+/* How long we try to end by ourselves. */
+#define INTERRUPT_PATIENCE SPAN_MS(800)
 
 /* CANCELLED once a signal has come, else OK. */
 enum hf_status interrupt_check(struct hf_error *error);

@@ -112,7 +112,7 @@ static enum hf_status take_in_line(struct key_desk *desk, const struct hf_key_op
         status = place_take(desk->client, view_of(key), &taking.place, &cli->error);
     if (status != HF_OK)
         return status;
-    status = wait_in_line(cli, &(struct wait_call){ take, cancel, &taking });
+    status = wait_in_line(cli, &(struct wait_call){ taking.place, take, cancel, &taking });
     place_drop(taking.place);
     bool waited = (status == HF_HELD || status == HF_TIMEOUT) && explain_waiting(desk);
     if (status == HF_OK || (status == HF_TIMEOUT && !waited))

@@ -84,10 +84,14 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
 
 /* Something that is waited for, on a thread of its own, while we look out for signals. */
 struct wait_call {
+    struct place *place; /* of the table that is asked */
     enum hf_status (*acquire)(void *argument, int64_t wait_ms, struct hf_error *error);
     void (*cancel)(void *argument); /* called again and again: the wait may not have begun */
     void *argument;
 };
+
+/* Says once, while a store gives no answer, why: a full disk, say. True: it was said. */
+bool tell_trouble_once(struct cli *cli, struct place *place, bool told);
 
 /* Waits for as long as --wait or --no-wait say. A signal ends the wait. */
 enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call);

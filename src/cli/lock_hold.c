@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define WAIT_DEFAULT SPAN_S(60)
+#define TELL_AFTER   SPAN_S(1) /* what passes sooner is nobody's concern */
 #define CANCEL_EACH  SPAN_MS(50)
 
 /* ---- Options and clients ------------------------------------------------------------- */
@@ -181,15 +182,30 @@ static void acquire(void *argument)
     env_mutex_unlock(&waiting->mutex);
 }
 
+bool tell_trouble_once(struct cli *cli, struct place *place, bool told)
+{
+    struct hf_error why;
+    if (told || cli->quiet || !room_trouble(place, &why))
+        return told;
+    struct hf_error said;
+    error_set(&said, why.status, "waiting for the store: %.200s", why.why);
+    cli_report(cli, cli_argument(cli, 0), &said);
+    return true;
+}
+
 /* A thread waits for the lock, we for it and for signals. */
 static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
 {
+    bool told = false;
+    struct mono_time tell_at = mono_add(env_now(cli->env), TELL_AFTER);
     env_mutex_lock(&waiting->mutex);
     while (!waiting->over) {
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
                             mono_add(env_now(cli->env), CANCEL_EACH));
         if (interrupted())
             waiting->call->cancel(waiting->call->argument);
+        else if (!waiting->over && !mono_before(env_now(cli->env), tell_at))
+            told = tell_trouble_once(cli, waiting->call->place, told);
     }
     env_mutex_unlock(&waiting->mutex);
 }
@@ -234,7 +250,7 @@ static void cancel_lock(void *argument)
 
 enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
 {
-    wait_in_line(cli, &(struct wait_call){ acquire_lock, cancel_lock, lock });
+    wait_in_line(cli, &(struct wait_call){ lock->place, acquire_lock, cancel_lock, lock });
     if (cli->error.status == HF_HELD || cli->error.status == HF_TIMEOUT)
         lock_explain(cli, lock);
     return cli->error.status;

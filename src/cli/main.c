@@ -205,6 +205,11 @@ static enum hf_status run(struct cli *cli)
         return command_find(VIEW("version"))->run(cli);
     if (cli->command && cli_given(cli, "help"))
         return help_command(cli, cli->command), HF_OK;
+    if (cli->command && cli->command->ends_in_order)
+        interrupt_in_order(cli->quiet ? NULL
+                           : cli->json
+                               ? "{\"warning\":\"stopping; Ctrl-C again ends it at once\"}\n"
+                               : "holdfast: stopping; Ctrl-C again ends it at once\n");
     if (cli->command)
         return cli->command->run(cli);
     if (cli->word_count > 0)

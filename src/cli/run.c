@@ -107,7 +107,7 @@ static enum hf_status start_guard(struct run *run)
     return guard_start(&run->guard, cli->env, &command, &cli->error);
 }
 
-static enum hf_status open_lock(struct run *run, const struct hf_lock_options *options)
+enum hf_status run_open_lock(struct run *run, const struct hf_lock_options *options)
 {
     struct cli *cli = run->cli;
     enum hf_status status = lock_connect(cli, option_text(cli, "holder"), &run->client);
@@ -189,9 +189,7 @@ static enum hf_status run_with(struct run *run)
     if (status == HF_OK)
         status = start_guard(run);
     if (status == HF_OK)
-        status = open_lock(run, &options);
-    if (status == HF_OK)
-        status = run_wait(run, &signal);
+        status = run_wait(run, &options, &signal);
     if (signal) { /* told by dying of it */
         cli->passes_on = true;
         cli->wait_status = signal;

@@ -31,9 +31,13 @@ bool run_next_signal(struct run *run, struct signalfd_siginfo *ret_signal);
 void run_ring(struct run *run);
 void run_hush(struct run *run);
 
-/* Acquires the lock. OK when held. When a signal said to stop, *ret_signal is its number,
- * nothing is held, and the status is CANCELLED. */
-enum hf_status run_wait(struct run *run, int *ret_signal);
+/* Opens the store and makes the handle of the lock, which the caller frees. */
+enum hf_status run_open_lock(struct run *run, const struct hf_lock_options *options);
+
+/* Does that, and acquires the lock. OK when held. When a signal said to stop, *ret_signal is its
+ * number, nothing is held, and the status is CANCELLED. */
+enum hf_status run_wait(struct run *run, const struct hf_lock_options *options,
+                        int *ret_signal);
 
 /* What came of the command. */
 struct run_end {

@@ -14,15 +14,23 @@
 
 struct waiting {
     struct run *run;
+    const struct hf_lock_options *options;
     struct hf_error error;
+    atomic_bool opened; /* from then on the lock is there to be looked at */
     atomic_bool over;
 };
 
+/* The store is opened here too: one that does not answer keeps nobody from a signal. */
 static void acquire(void *argument)
 {
     struct waiting *waiting = argument;
     struct run *run = waiting->run;
-    hf_lock_acquire(run->lock, run->wait_ms, &waiting->error);
+    if (run_open_lock(run, waiting->options) == HF_OK) {
+        atomic_store(&waiting->opened, true);
+        hf_lock_acquire(run->lock, run->wait_ms, &waiting->error);
+    } else {
+        waiting->error = run->cli->error;
+    }
     atomic_store(&waiting->over, true);
     run_ring(run);
 }
@@ -67,25 +75,35 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
     struct gauge gauge;
     struct pollfd waits[] = { { .fd = run->signals, .events = POLLIN },
                               { .fd = run->bell, .events = POLLIN } };
+    struct mono_time patience_end = { MOMENT_FAR };
+    bool told = false;
     gauge_start(&gauge, run->cli, view_of(run->scope));
     while (!atomic_load(&waiting->over)) {
-        int pause_ms = *ret_signal ? CANCEL_EACH_MS : gauge.visible ? SHOW_EACH_MS : -1;
-        bool woken = poll(waits, 2, pause_ms) > 0;
+        bool woken = poll(waits, 2, *ret_signal ? CANCEL_EACH_MS : SHOW_EACH_MS) > 0;
         take_signals(run, ret_signal);
+        if (*ret_signal && patience_end.us == MOMENT_FAR)
+            patience_end = mono_add(env_now(run->cli->env), INTERRUPT_PATIENCE);
+        if (!mono_before(env_now(run->cli->env), patience_end))
+            interrupt_die_as(*ret_signal); /* nothing was started; the guard goes with us */
+        if (!atomic_load(&waiting->opened))
+            continue;
         /* Not hf_lock_cancel, which returns only when the wait is over; and more than once,
          * since the wait may not have begun. */
-        if (*ret_signal)
+        if (*ret_signal) {
             room_cancel(run->lock->place, &run->lock->seat);
-        else if (!woken)
-            show(run, &gauge);
+        } else if (!woken) {
+            told = tell_trouble_once(run->cli, run->lock->place, told);
+            if (gauge.visible && !told)
+                show(run, &gauge);
+        }
     }
     run_hush(run);
     gauge_clear(&gauge);
 }
 
-enum hf_status run_wait(struct run *run, int *ret_signal)
+enum hf_status run_wait(struct run *run, const struct hf_lock_options *options, int *ret_signal)
 {
-    struct waiting waiting = { .run = run };
+    struct waiting waiting = { .run = run, .options = options };
     struct cli *cli = run->cli;
     struct env_task *task;
     int signal = 0;
@@ -102,7 +120,7 @@ enum hf_status run_wait(struct run *run, int *ret_signal)
         return error_set(&cli->error, HF_CANCELLED, "stopped by a signal");
     }
     cli->error = waiting.error;
-    if (status == HF_HELD || status == HF_TIMEOUT)
+    if (run->lock && (status == HF_HELD || status == HF_TIMEOUT))
         lock_explain(cli, run->lock);
     return status;
 }

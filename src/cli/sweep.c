@@ -76,6 +76,7 @@ const struct command sweep_commands[] = {
         .json = "JSON lines, one a run, with what was cleared and why it stopped",
         .examples = { { "holdfast sweep --once", "now, what has expired" },
                       { "holdfast sweep --full --dry-run", "what a full one would do" } },
+        .ends_in_order = true,
         .run = run_sweep,
     },
     {

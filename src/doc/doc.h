@@ -101,6 +101,10 @@ void doc_free(struct doc *doc);
 
 struct view doc_key(const struct doc *doc);
 
+/* Why what is under way was not done at the last attempt, which will be made again; false: nothing
+ * is amiss, but for conflicts. For those who tell people what is waited for. */
+bool doc_trouble(struct doc *doc, struct hf_error *ret_why);
+
 /* The ETag of the body as we know it. False: we know none, or somebody is at it just now. */
 bool doc_etag(struct doc *doc, struct etag *ret_etag);
 

@@ -21,6 +21,7 @@ struct doc {
         struct env_cond idle;   /* for those who look; operations wait on their callers' own */
         struct doc_op *first, *last;
         bool busy; /* somebody makes an attempt, and owns the rest of the document */
+        struct hf_error trouble; /* why the last attempt is to be made again; OK: it is not */
     } shared;
 
     void *body;       /* as we know it, or NULL */

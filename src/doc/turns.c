@@ -77,6 +77,10 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
     struct mono_time now = env_now(doc->store->env);
     for (size_t i = batch->count; i-- > 0;) {
         struct doc_op *op = batch->ops[i];
+        if (op->finished || op->error.status == HF_CONFLICT)
+            error_clear(&doc->shared.trouble);
+        else
+            doc->shared.trouble = op->error;
         if (!op->finished && !mono_before(now, op->deadline))
             time_out(op);
         if (op->finished) {
@@ -154,6 +158,14 @@ static void wait_locked(struct doc *doc, struct doc_op *op)
 }
 
 /* ---- Calls --------------------------------------------------------------------------- */
+
+bool doc_trouble(struct doc *doc, struct hf_error *ret_why)
+{
+    env_mutex_lock(&doc->shared.mutex);
+    *ret_why = doc->shared.trouble;
+    env_mutex_unlock(&doc->shared.mutex);
+    return ret_why->status != HF_OK;
+}
 
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count)
 {

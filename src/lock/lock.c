@@ -471,16 +471,22 @@ static struct mono_time deadline_after(struct env *env, int64_t wait_ms)
 static enum hf_status keep_asking(struct hf_lock *lock, struct mono_time deadline,
                                   struct hf_error *error)
 {
+    struct hf_error why;
     enum hf_status status;
     enum room_news news;
     do {
-        status = ask_in_line(lock, deadline, error);
-        if (request_settled(status))
+        status = ask_in_line(lock, deadline, &why);
+        bool settled = request_settled(status);
+        room_note_trouble(lock->place, settled ? NULL : &why);
+        if (error)
+            *error = why;
+        if (settled)
             return status;
         news = room_pause(lock->place, &lock->seat, deadline);
         if (is_closed(lock->client) && status == HF_UNAVAILABLE)
             return refuse_closed(error);
     } while (news == ROOM_NOTHING && mono_before(env_now(lock->client->env), deadline));
+    room_note_trouble(lock->place, NULL);
     if (news == ROOM_CANCELLED && status == HF_UNAVAILABLE)
         return error_set(error, HF_CANCELLED, "the wait was cancelled");
     return status;

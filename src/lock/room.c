@@ -364,6 +364,24 @@ enum room_news room_pause(struct place *place, struct seat *seat, struct mono_ti
     return news;
 }
 
+void room_note_trouble(struct place *place, const struct hf_error *why)
+{
+    env_mutex_lock(&place->room.mutex);
+    if (why)
+        place->room.trouble = *why;
+    else
+        error_clear(&place->room.trouble);
+    env_mutex_unlock(&place->room.mutex);
+}
+
+bool room_trouble(struct place *place, struct hf_error *ret_why)
+{
+    env_mutex_lock(&place->room.mutex);
+    *ret_why = place->room.trouble;
+    env_mutex_unlock(&place->room.mutex);
+    return ret_why->status != HF_OK || doc_trouble(place->doc, ret_why);
+}
+
 enum room_news room_glance(struct place *place, struct seat *seat)
 {
     struct room *room = &place->room;

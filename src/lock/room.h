@@ -34,6 +34,7 @@ struct room {
     struct mono_time look_at; /* the next poll is due */
     struct mono_time act_at;  /* something is provably over then, if nothing changes */
     uint64_t ticket;          /* of the store's bell */
+    struct hf_error trouble;  /* why the last who asked had no answer; OK: it had one */
 };
 
 void room_init(struct room *room, struct env *env);
@@ -63,6 +64,13 @@ enum room_news room_glance(struct place *place, struct seat *seat);
 /* Between two tries to enter the table: waits as long as between two looks at it, unless the
  * deadline comes or the wait is cancelled. */
 enum room_news room_pause(struct place *place, struct seat *seat, struct mono_time deadline);
+
+/* Notes why one who asks had no answer, and goes on asking; `why` NULL: it had one, or stopped. */
+void room_note_trouble(struct place *place, const struct hf_error *why);
+
+/* What was noted last, or what the request meets that is under way; false: nothing is amiss. For
+ * those who tell people what is waited for. */
+bool room_trouble(struct place *place, struct hf_error *ret_why);
 
 /* Wakes who waits on this seat, for good. */
 void room_cancel(struct place *place, struct seat *seat);
