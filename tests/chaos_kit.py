@@ -12,6 +12,7 @@ import threading
 import time
 
 import ceph_kit
+import json_kit
 import tap_kit
 from tap_kit import say, tell
 
@@ -29,8 +30,10 @@ class Bucket:
         self.environment = dict(environment, HOLDFAST_STORE=url)
 
     def run(self, *words, stdin=b""):
-        return subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
+        done = subprocess.run([PROGRAM, *words], env=self.environment, capture_output=True,
                               input=stdin, timeout=PATIENCE)
+        json_kit.check(words, done.stdout, done.stderr)
+        return done
 
     def must(self, *words, stdin=b""):
         done = self.run(*words, stdin=stdin)
@@ -44,7 +47,7 @@ class Bucket:
     def listing(self, prefix, *options):
         """What is there below a prefix: (key, size)."""
         rows = self.json("store", "ls", *options, prefix)
-        return [(row["key"], row["size"]) for row in rows if "key" in row]
+        return [(row["key"], row["size_bytes"]) for row in rows if "key" in row]
 
 
 # ---- Processes ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import time
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import cases
+import json_kit
 from cases import equal, true
 
 PROGRAM = os.path.abspath(os.environ["HOLDFAST_PROGRAM"])
@@ -86,12 +87,13 @@ class Scratch:
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([PROGRAM, *args], cwd=self.path, env=self.env, **options)
+        return json_kit.Popen([PROGRAM, *args], cwd=self.path, env=self.env, **options)
 
     def run(self, *args, stdin=b"", expect=0, **options):
         options.setdefault("stdout", subprocess.PIPE)
         done = subprocess.run([PROGRAM, *args], cwd=self.path, env=self.env, input=stdin,
                               stderr=subprocess.PIPE, timeout=120, **options)
+        json_kit.check(args, done.stdout, done.stderr)
         equal(done.returncode, expect, f"{args}: {done.stderr.decode(errors='replace')}")
         if expect == 0 and "--trace" not in args:
             equal(done.stderr, b"", "nothing on stderr")
@@ -213,7 +215,7 @@ def _(s):
     true(re.match(r" +3  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  \S+ +d/1\n$", line), line)
     rows = s.lines("store", "ls")
     equal([row.get("key", row.get("prefix")) for row in rows], ["a", "d/", "z"])
-    equal(sorted(rows[0]), ["etag", "key", "modified", "size"])
+    equal(sorted(rows[0]), ["etag", "key", "modified_at", "size_bytes"])
 
 
 @it("more objects than a page holds are all listed and removed", LOCAL)
@@ -321,7 +323,7 @@ def _(s):
     equal(s.get("copy"), b"1")
     for other in ("dir:other", "sqlite:other.db"):
         rows = s.lines("store", "cp", "-r", "--to", other, "d/", "e/")
-        equal(rows[-1], {"objects_copied": 2, "bytes_copied": 3, "objects_equal": 0,
+        equal(rows[-1], {"objects_copied": 2, "copied_bytes": 3, "objects_equal": 0,
                          "objects_vanished": 0})
         equal(s.out("store", "get", "e/b", "--store", other), b"22")
         rows = s.lines("store", "cp", "-r", "--to", other, "d/", "e/")
@@ -726,7 +728,7 @@ def _(s):
         done = subprocess.run([PROGRAM, *args], cwd=s.path, env=s.env, capture_output=True,
                               check=False)
         told = json.loads(done.stderr)
-        equal(sorted(told), ["command", "status", "why"])
+        equal(sorted(told), ["command", "outcome", "status", "why"])
         equal(done.returncode, code(s, told["status"]))
         equal(done.stdout, b"")
 
@@ -918,6 +920,30 @@ EXAMPLE_FILES = {
 }
 
 
+def make_scene(s, name):
+    """What the examples of a command find there."""
+    write_example_files(s)
+    if name.startswith("compact "):
+        make_chunks(s)
+    if name.startswith("index "):
+        make_index(s)
+    if name.startswith("key "):
+        make_keys(s)
+
+
+def write_example_files(s):
+    for file, data in EXAMPLE_FILES.items():
+        s.write(file, data)
+
+
+def make_example_files(s):
+    """What each single example finds there, whatever the one before did."""
+    write_example_files(s)
+    s.run("store", "put", "-q", "reports/old.csv", "report.csv")
+    s.env["ETAG"] = s.out("store", "put", "reports/today.csv", "report.csv").decode().strip()
+    hold_deploy(s)
+
+
 @it("every example works as it stands")
 def _(s):
     table = s.table()
@@ -926,21 +952,9 @@ def _(s):
     for name, examples in shown:
         true(examples, f"{name} has examples")
         fresh = Scratch(None)
-        for file, data in EXAMPLE_FILES.items():
-            fresh.write(file, data)
-        if name.startswith("compact "):
-            make_chunks(fresh)
-        if name.startswith("index "):
-            make_index(fresh)
-        if name.startswith("key "):
-            make_keys(fresh)
+        make_scene(fresh, name)
         for example in examples:
-            for file, data in EXAMPLE_FILES.items():
-                fresh.write(file, data)
-            fresh.run("store", "put", "-q", "reports/old.csv", "report.csv")
-            fresh.env["ETAG"] = fresh.out("store", "put", "reports/today.csv",
-                                          "report.csv").decode().strip()
-            hold_deploy(fresh)
+            make_example_files(fresh)
             done = subprocess.run(["bash", "-o", "pipefail", "-c", example["line"]],
                                   cwd=fresh.path, env=fresh.env, capture_output=True, check=False)
             equal((done.returncode, done.stderr), (0, b""), example["line"])

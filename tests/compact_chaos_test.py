@@ -197,7 +197,7 @@ def expect_no_orphans(bucket, scratch, label):
     tell(dead == 0 and objects == live, f"{label}: past grace and D no orphan is left",
          "\n".join([f"{dead} dead"] + sorted(objects ^ live)[:10]))
     found = bucket.json("compact", "fsck", "--older-than", "1s")
-    tell(found[-1].get("found", -1) == 0, f"{label}: fsck finds nothing", json.dumps(found)[:2000])
+    tell(found[-1].get("found_count", -1) == 0, f"{label}: fsck finds nothing", json.dumps(found)[:2000])
 
 
 def takeover_times(crew):
@@ -285,7 +285,7 @@ def quiet_story(bucket, options, paths, expectation, scratch):
     wrong = crew.drain()
     say(f"{options.workers} workers without kills: {time.monotonic() - begun:.1f} s")
     tell(not wrong, "without kills every worker comes to its end", last_words(wrong))
-    vain, claims = summed(crew.all, "bytes_in_vain"), summed(crew.all, "claims")
+    vain, claims = summed(crew.all, "wasted_bytes"), summed(crew.all, "claims")
     held = summed(crew.all, "claims_held")
     say(f"claims {claims}, refused {held}, bytes merged in vain {vain}")
     tell(vain == 0, "without kills nothing is merged in vain", f"{vain} bytes")

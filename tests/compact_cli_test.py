@@ -171,15 +171,15 @@ def _(s):
     s.write("a", row("k", BEGIN) + row("l", BEGIN + 60))
     s.write("b", row("m", BEGIN + HOUR))
     told = s.lines("compact", "ingest", "a", "b", "--writer", "w1")
-    equal([(one["path"], one["rows"], one["size"], one["malformed"]) for one in told],
+    equal([(one["path"], one["rows"], one["size_bytes"], one["malformed"]) for one in told],
           [("a", 2, len(s.read("a")), 0), ("b", 1, len(s.read("b")), 0)])
     listed = chunks(s)
     equal([chunk["key"] for chunk in listed], [one["key"] for one in told])
     equal((listed[0]["level"], listed[0]["rows"], listed[0]["writer"], listed[0]["sequence"],
            listed[0]["state"], listed[0]["quarantine"]), (0, 2, "w1", 1, "live", None))
-    equal((listed[0]["min"], listed[0]["max"]),
+    equal((listed[0]["min_at"], listed[0]["max_at"]),
           ("2026-02-02T02:00:00.000Z", "2026-02-02T02:01:00.000Z"))
-    equal(listed[0]["crc32c"], audit.crc32c(s.read("a")))
+    equal(listed[0]["crc32c"], f"{audit.crc32c(s.read('a')):08x}")
     equal(s.get(listed[0]["key"]), s.read("a"))
     true(re.fullmatch(r"data/default/L0/2026/02/[0-9a-f]{32}\.usv", listed[0]["key"]), listed[0])
     s.write("c", row("n", BEGIN))
@@ -257,15 +257,15 @@ def _(s):
     run(s)  # the first one ever makes the lease table
     ingest(s, some_files(7) + some_files(2, hour=1) + some_files(3, hour=5))
     wanted = plan(s)
-    equal((wanted["groups"], wanted["paused"], wanted["leased"]), (4, None, 0))
+    equal((wanted["groups"], wanted["paused_why"], wanted["leased"]), (4, None, 0))
     equal(sorted(len(group["sources"]) for group in wanted["plan"]), [2, 3, 3, 3])
     events = run(s)
     ended = of_kind(events, "ended")
     equal({event["end"] for event in ended}, {"committed"})
-    equal(sorted((e["level"], e["bytes"], e["rows"], e["sources"]) for e in ended),
-          sorted((g["level"], g["bytes"], g["rows"], g["sources"]) for g in wanted["plan"]))
+    equal(sorted((e["level"], e["input_bytes"], e["rows"], e["sources"]) for e in ended),
+          sorted((g["level"], g["input_bytes"], g["rows"], g["sources"]) for g in wanted["plan"]))
     done = of_kind(events, "done")[0]
-    equal(done["totals"]["bytes_done"], wanted["bytes"])
+    equal(done["totals"]["done_bytes"], wanted["input_bytes"])
     if s.url == "dir:objects":  # where each is a request of its own, as on the network
         equal(done["requests"], wanted["requests"], "requests")
     equal(plan(s)["groups"], 0)
@@ -340,7 +340,7 @@ def _(s):
     equal(s.out("compact", "pause", "--why", "backup until noon"), b"paused default\n")
     told = plan(s)
     equal(told["groups"], 0)
-    true("backup until noon" in told["paused"], told)
+    true("backup until noon" in told["paused_why"], told)
     true(b"backup until noon" in s.out("compact", "plan"), "for people")
     events = run(s, expect=code(s, "UNAVAILABLE"))
     true("backup until noon" in of_kind(events, "paused")[0]["why"], events)
@@ -613,7 +613,7 @@ def _(s):
         equal(json.loads(done.stdout)["partition"], "default")
     events = run(s, expect=code(s, "UNAVAILABLE"))
     true("nothing is granted" in of_kind(events, "trouble")[0]["why"], events)
-    true("nothing is granted" in plan(s)["paused"] and plan(s)["groups"] == 0, plan(s))
+    true("nothing is granted" in plan(s)["paused_why"] and plan(s)["groups"] == 0, plan(s))
     told = status(s)
     true(told["barred"] and told["under_way"] == [], told)
     true(re.match(r"blocked: the table was damaged and replaced at \d\d:\d\d UTC; free again in ",
@@ -636,7 +636,7 @@ def _(s):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     equal([(one["kind"], one["key"], one["repaired"]) for one in found[:-1]],
           [("unreferenced", orphan, False)])
-    equal((found[-1]["found"], found[-1]["repaired"]), (1, 0))
+    equal((found[-1]["found_count"], found[-1]["repaired_count"]), (1, 0))
     equal(s.get(orphan), b"x", "looking changes nothing")
     s.run("compact", "fsck", "--older-than", "0", "--repair")
     until(lambda: run(s) and s.run("store", "ls", orphan).stdout == b"", "deleted")
@@ -705,7 +705,7 @@ def _(s):
     true(status(s)["needs_allow_exec"], "status --json")
     true(re.search(r"^command +needs --allow-exec: ", s.out("compact", "status").decode(), re.M),
          "status")
-    true("needs --allow-exec" in plan(s)["paused"], "plan --json")
+    true("needs --allow-exec" in plan(s)["paused_why"], "plan --json")
     true(b"paused: needs --allow-exec" in s.out("compact", "plan"), "plan")
     true(not os.path.exists(s.file("ran")), "it ran")
     equal((sorted(keys(s)), {chunk["tries"] for chunk in chunks(s)}), (sorted(sources), {0}))
@@ -716,7 +716,7 @@ def _(s):
     equal((watch.communicate(timeout=60)[1], watch.returncode), (b"", 0))
     allowed = ["--allow-exec", "/bin/cat", "--allow-exec", "/bin/sh"]
     equal(status(s, *allowed)["needs_allow_exec"], False)
-    equal(plan(s, *allowed)["paused"], None)
+    equal(plan(s, *allowed)["paused_why"], None)
     run(s, *allowed)
     true(os.path.exists(s.file("ran")) and len(keys(s)) == 1, "now it runs")
 
@@ -901,7 +901,7 @@ def _(s):
     true({"names that stand twice", "rows doubled"} <= wrong(), wrong())
     for number in range(2):
         s.write(f"events-{number}", json.dumps({"event": "ended", "end": "committed", "output": "x",
-                                                "sources": ["a"], "bytes": 1}).encode() + b"\n")
+                                                "sources": ["a"], "input_bytes": 1}).encode() + b"\n")
     s.write("objects/metadata/catalog.json", catalog)
     equal(wrong(events=[s.file("events-0"), s.file("events-1")]), {"groups committed twice"})
 

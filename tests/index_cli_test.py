@@ -646,7 +646,7 @@ def _(s):
             equal(process.returncode, 0, told)
             words = "6 entries of the inbox cannot be read and are left out; a compile sets them aside"
             if more == ["--json"]:
-                equal(json.loads(told), {"index": "domains", "unreadable": 6, "why": words,
+                equal(json.loads(told), {"index": "domains", "unreadable": 6, "warning": words,
                                          "command": f"index {args[0]}"})
             else:
                 equal(told, "" if more else f"holdfast: index {args[0]} domains: {words}\n")
@@ -661,7 +661,7 @@ def _(s):
         true(words in reasons[name], reasons)
     kept = objects(s, "indexes/domains/aside/")
     equal((len(kept), {os.path.splitext(name)[1] for name in kept}), (12, {".usv", ".json"}))
-    sizes = sorted(row["size"] for row in s.lines("store", "ls", "-r", "indexes/domains/aside/"))
+    sizes = sorted(row["size_bytes"] for row in s.lines("store", "ls", "-r", "indexes/domains/aside/"))
     equal(sizes[-1], 100 * MIB, "whole")
     text = s.out("index", "status", "domains").decode()
     true("set aside    6\n" in text and "5 fields" in text, text)
@@ -694,7 +694,7 @@ def _(s):
     held = s.out("acquire", "--ttl", "1m", "shard:domains/3").decode().strip()
     now = status(s)
     equal([holder["shard"] for holder in now["holders"]], ["3"])
-    true(not now["holders"][0]["over"] and now["holders"][0]["token"] > 0, now)
+    true(now["holders"][0]["state"] == "active" and now["holders"][0]["token"] > 0, now)
     text = s.out("index", "status", "domains").decode()
     true(re.search(r"compiling    1\n  3: \S+, for ", text), text)
     told = totals(compile_(s, "--wait", "0s"))
@@ -740,7 +740,7 @@ def _(s):
     compile_(s)
     told = status(s)
     equal((told["records"], told["inbox"]["oldest_age_ms"], told["shards"]["most"]), (2, None, 256))
-    true(told["shards"]["bytes"] >= told["shards"]["largest_bytes"] > 0, told)
+    true(told["shards"]["size_bytes"] >= told["shards"]["largest_bytes"] > 0, told)
     text = s.out("index", "status", "domains").decode()
     true(re.search(r"records +2 in shards, as of \S+ ago\n", text), text)
 

@@ -114,9 +114,9 @@ def unpack(data):
 
 # ---- Against the reference ----------------------------------------------------------------------
 
-SUMMARY = ["bytes_in", "bytes_out", "bytes_spilled", "format", "inputs", "inputs_unsorted",
-           "output", "reasons", "rejects", "rows_in", "rows_out", "rows_rejected",
-           "rows_superseded", "seconds"]
+SUMMARY = ["format", "input_bytes", "inputs", "inputs_unsorted", "output", "output_bytes",
+           "reasons", "rejects", "rows_in", "rows_out", "rows_rejected", "rows_superseded",
+           "spilled_bytes", "took_ms"]
 
 
 def check_summary(s, summary, wanted, inputs, out):
@@ -128,8 +128,8 @@ def check_summary(s, summary, wanted, inputs, out):
     equal(summary["rows_rejected"], len(wanted.rejects), "rows_rejected")
     equal(summary["inputs"], len(inputs), "inputs")
     equal(summary["output"], out, "output")
-    equal(summary["bytes_in"], sum(os.path.getsize(s.file(name)) for name in inputs), "bytes_in")
-    equal(summary["bytes_out"], os.path.getsize(s.file(out)), "bytes_out")
+    equal(summary["input_bytes"], sum(os.path.getsize(s.file(name)) for name in inputs), "input_bytes")
+    equal(summary["output_bytes"], os.path.getsize(s.file(out)), "output_bytes")
     equal(len(summary["reasons"]) > 0, len(wanted.rejects) > 0, "reasons where rows are rejected")
 
 
@@ -483,7 +483,7 @@ def check_large(s, name, size, orders, mode):
     for threads in ("1", "3"):
         summary = check_merge(s, args + ["--memory", "8MiB", "--max-record", "1MiB", "--threads",
                                          threads], inputs, wanted)
-        true(summary["bytes_spilled"] > 0, f"it spilled: {summary}")
+        true(summary["spilled_bytes"] > 0, f"it spilled: {summary}")
         outputs.add(hashlib.sha256(s.read("out")).digest())
         inputs.reverse()
     equal(len(outputs), 1, "different outputs")
@@ -571,7 +571,7 @@ def stay_within_memory(s):
     for bound in (8, 16):
         summary, peak = measure(s, ["--format", "usv", "--key", "1", "--memory", f"{bound}MiB",
                                     "--max-record", "1MiB"], inputs)
-        true(summary["bytes_spilled"] > 0, summary)
+        true(summary["spilled_bytes"] > 0, summary)
         true(peak < (bound + 6) * MIB, f"{peak / MIB:.1f} MiB where {bound} are allowed")
         print(f"# {peak / MIB:.1f} MiB of {bound}")
 

@@ -72,7 +72,7 @@ def _(s):
     equal(s.out(*args, "--quiet"), b"")
     summary = json.loads(s.out(*args, "--json"))
     equal(summary["format"], "usv")
-    true(summary["seconds"] >= 0, summary)
+    true(summary["took_ms"] >= 0, summary)
 
 
 @it("folders below and paths above are fine, and names with blanks and dashes")
@@ -394,7 +394,7 @@ def _(s):
     summary = json.loads(s.out("merge", "--json", *exec_args("sort -m -o {output} {inputs}"),
                                "in put", "other"))
     equal(s.read("out"), b"a\nb\nc\n")
-    equal((summary["rows_in"], summary["inputs"], summary["bytes_out"]), (None, 2, 6))
+    equal((summary["rows_in"], summary["inputs"], summary["output_bytes"]), (None, 2, 6))
     command = "sh -c 'cat \"$@\" > \"$0\"; echo $HOME; cat' {output} {inputs}"
     s.run("merge", "-q", *exec_args(command), "other", "in put")
     equal(s.read("out"), b"a\nc\nb\n")

@@ -23,6 +23,7 @@ import time
 sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import cases
+import json_kit
 import run_trials
 from cases import equal, true
 from run_trials import PROGRAM, until
@@ -80,6 +81,7 @@ class Scratch:
             del options["stdin"]
         done = subprocess.run([PROGRAM, "run", *args], cwd=self.path, env=self.env, timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        json_kit.check(["run", *args], done.stdout, done.stderr)
         equal(done.returncode, expect, f"{args}: {done.stderr.decode(errors='replace')}")
         return done
 

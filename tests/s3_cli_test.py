@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True  # nothing of ours in the source tree
 
 import calendar_kit
 import cases
+import json_kit
 from cases import equal, true
 from run_trials import DAY, PROGRAM, until
 
@@ -83,7 +84,7 @@ class Scratch:
                             "stderr": subprocess.PIPE}.items():
             options.setdefault(name, value)
         words = [PROGRAM, "--store", self.url(bucket), *args]
-        process = subprocess.Popen(words, cwd=self.path, env=self.env, **options)
+        process = json_kit.Popen(words, cwd=self.path, env=self.env, **options)
         self.started.append(process)
         return process
 
@@ -91,6 +92,7 @@ class Scratch:
         done = subprocess.run([PROGRAM, "--store", self.url(bucket), *args], cwd=self.path,
                               env=self.env, input=given, capture_output=True, check=False,
                               timeout=60)
+        json_kit.check(args, done.stdout, done.stderr)
         equal(done.returncode, expect, f"{args}: {done.stderr}")
         return done
 

@@ -75,11 +75,11 @@ def judge_events(logs):
         for event in log:
             group = tuple(event.get("sources", ()))
             if event["event"] == "started":
-                begun[group] = event["bytes"]
+                begun[group] = event["input_bytes"]
             elif event["event"] == "ended":
                 begun.pop(group, None)
                 if event["end"] != "committed":
-                    wasted += event["bytes_merged"]
+                    wasted += event["merged_bytes"]
                     continue
                 committed += 1
                 if not merged.isdisjoint(group):

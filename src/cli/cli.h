@@ -160,7 +160,8 @@ struct cli {
     size_t argument_count;
     bool json;
     bool quiet;
-    const char *outcome; /* of a refusal, for --json; NULL: the status tells all */
+    const char *outcome; /* of a refusal, for --json; NULL: the status in lower case */
+    json_t *refusal;     /* further members of the error, for --json: who holds it; or NULL */
     bool reported;       /* the command has printed its errors itself */
     bool passes_on;      /* the end of another program stands for ours: */
     int wait_status;
@@ -210,6 +211,10 @@ enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
  * objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);
+
+/* An error as --json tells it: `status`, `outcome`, `why`, `command`, and what else is known. */
+json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
+                      struct view title);
 
 /* Prints an error now, naming what it was about (data NULL: only the command). */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);

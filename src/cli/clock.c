@@ -1,4 +1,5 @@
 /* clock.c: `clock`: what is known of the store's clock, and from what. */
+#include "cli/json_add.h"
 #include "cli/lock.h"
 
 #include <inttypes.h>
@@ -26,36 +27,49 @@ static double seconds(int64_t us)
     return (double)us / 1e6;
 }
 
-static json_t *samples_as_json(const struct clock_sample *samples, size_t count,
-                               struct mono_time now)
+/* Offsets are from the calendar of this machine, which people know, and not the boot-time clock. */
+static int64_t calendar_us(const struct evidence *evidence)
 {
+    return evidence->wall.us - evidence->now.us;
+}
+
+static json_t *samples_as_json(const struct clock_sample *samples, size_t count,
+                               const struct evidence *evidence)
+{
+    int64_t calendar = calendar_us(evidence);
     json_t *list = json_array();
-    for (size_t i = 0; list && i < count; i++)
-        json_array_append_new(list,
-                              json_pack("{s:I, s:I, s:I}", "age_us",
-                                        (json_int_t)mono_since(now, samples[i].taken).us,
-                                        "offset_min_us", (json_int_t)samples[i].offset_min_us,
-                                        "offset_max_us", (json_int_t)samples[i].offset_max_us));
+    for (size_t i = 0; i < count; i++) {
+        json_t *object = json_object();
+        json_add_span(&object, "age_ms", mono_since(evidence->now, samples[i].taken));
+        json_add_span(&object, "offset_min_ms", SPAN_US(samples[i].offset_min_us - calendar));
+        json_add_span(&object, "offset_max_ms", SPAN_US(samples[i].offset_max_us - calendar));
+        json_push(&list, object);
+    }
     return list;
 }
 
 static void tell_json(struct cli *cli, const struct evidence *evidence, const char *kind,
                       const struct clock_sample *samples, size_t count)
 {
-    json_t *object = json_pack("{s:s, s:s%, s:b, s:I}", "kind", kind, "id",
-                               evidence->clock.data, evidence->clock.size, "known",
-                               evidence->time_known, "now_us", (json_int_t)evidence->now.us);
-    if (object && evidence->time_known)
-        json_object_update_new(
-            object,
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:o}", "earliest_us",
-                      (json_int_t)evidence->earliest.us, "latest_us",
-                      (json_int_t)evidence->latest.us, "offset_min_us",
-                      (json_int_t)(evidence->earliest.us - evidence->now.us), "offset_max_us",
-                      (json_int_t)(evidence->latest.us - evidence->now.us), "width_us",
-                      (json_int_t)(evidence->latest.us - evidence->earliest.us), "drift_ppm",
-                      CLOCK_DRIFT_PPM, "samples",
-                      samples_as_json(samples, count, evidence->now)));
+    json_t *object = json_object();
+    json_add(&object, "kind", json_string(kind));
+    json_add(&object, "id", json_stringn(evidence->clock.data, evidence->clock.size));
+    json_add_bool(&object, "known", evidence->time_known);
+    json_add_span(&object, "since_boot_ms", SPAN_US(evidence->now.us));
+    if (evidence->time_known) {
+        json_add_span(&object, "width_ms",
+                      SPAN_US(evidence->latest.us - evidence->earliest.us));
+        json_add_count(&object, "drift_ppm", CLOCK_DRIFT_PPM);
+    }
+    if (count > 0) {
+        struct span least = SPAN_US(evidence->earliest.us - evidence->wall.us);
+        struct span most = SPAN_US(evidence->latest.us - evidence->wall.us);
+        json_add_time_ms(&object, "earliest_at", evidence->earliest.us / 1000);
+        json_add_time_ms(&object, "latest_at", evidence->latest.us / 1000);
+        json_add_span(&object, "offset_min_ms", least);
+        json_add_span(&object, "offset_max_ms", most);
+        json_add(&object, "samples", samples_as_json(samples, count, evidence));
+    }
     output_json(&cli->out, object);
 }
 
@@ -64,8 +78,7 @@ static void tell_date(struct cli *cli, const struct evidence *evidence,
 {
     char earliest[TIME_TEXT_MAX], latest[TIME_TEXT_MAX];
     struct output *out = &cli->out;
-    /* Against the calendar of this machine, which people know, and not the boot-time clock. */
-    int64_t calendar = evidence->wall.us - evidence->now.us;
+    int64_t calendar = calendar_us(evidence);
     output_print(out, "clock       the store's, as it dates its replies\n");
     output_print(out, "between     %s\n",
                  time_text((struct wall_time){ evidence->earliest.us }, earliest));

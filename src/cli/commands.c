@@ -26,7 +26,9 @@ const struct option_spec global_options[] = {
     { .name = "quiet",
       .letter = 'q',
       .summary = "write only data and errors: no progress, no ETag, no summary" },
-    { .name = "trace", .summary = "write a line to stderr for each request to a store" },
+    { .name = "trace",
+      .summary =
+          "write a line to stderr for each request to a store; with --json a JSON object" },
     { .name = "help",
       .letter = 'h',
       .summary = "show the help of the command, and do nothing" },
@@ -61,9 +63,16 @@ const struct topic topics[] = {
                            "in memory, gone when the program ends; for trying things" } } },
     { "Output",
       "What a command prints is for people. With --json it is one JSON object, "
-      "or JSON lines (one object a line), as the help of each command says; "
-      "errors are then objects with `status`, `why` and `command` on stderr.",
-      { { "keys", "On a terminal, control bytes, backslashes and bytes that are not UTF-8 "
+      "or JSON lines (one object a line), as the help of each command says, and as a schema "
+      "of each describes it in docs/json of the source. Members are named by what they are: "
+      "`..._at` is a time (RFC 3339), `..._ms` a span in milliseconds, `..._bytes` a size; "
+      "checksums are hexadecimal.",
+      { { "errors",
+          "With --json an error is an object on stderr with `status`, `outcome` (what "
+          "exactly was refused), `why` and `command`; when somebody holds what was "
+          "asked for also with `holder`, `scope`, `expires_in_ms`, "
+          "`retry_after_ms` and `leased`, which lists all of it." },
+        { "keys", "On a terminal, control bytes, backslashes and bytes that are not UTF-8 "
                   "are written \\n, \\t, \\\\ or \\xHH; elsewhere keys are written as they "
                   "are. In JSON, a key that is not UTF-8 stands as `key_hex`, in "
                   "hexadecimal, instead of `key`; --hex reads that form." },

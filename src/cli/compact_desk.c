@@ -307,14 +307,14 @@ json_t *chunk_as_json(const struct chunk *chunk)
     json_t *object = json_object();
     json_add_key(&object, "key", chunk->key);
     json_add_count(&object, "level", chunk->level);
-    json_add_count(&object, "size", chunk->size);
+    json_add_count(&object, "size_bytes", chunk->size);
     json_add(&object, "rows",
              chunk->rows_known ? json_integer((json_int_t)chunk->rows) : json_null());
-    json_add_time_ms(&object, "min", chunk->min_ms);
-    json_add_time_ms(&object, "max", chunk->max_ms);
+    json_add_time_ms(&object, "min_at", chunk->min_ms);
+    json_add_time_ms(&object, "max_at", chunk->max_ms);
     json_add_words(&object, "writer", chunk->writer);
     json_add_count(&object, "sequence", chunk->sequence);
-    json_add_count(&object, "crc32c", chunk->crc32c);
+    json_add_crc32c(&object, "crc32c", chunk->crc32c);
     json_add_count(&object, "rejects", chunk->rejects);
     json_add_count(&object, "tries", chunk->tries);
     json_add_words(&object, "quarantine", chunk->quarantine);

@@ -24,12 +24,12 @@ json_t *totals_as_json(const struct worker_totals *totals)
 {
     json_t *object = json_object(), *tended = json_object();
     json_add_count(&object, "groups_planned", totals->groups_planned);
-    json_add_count(&object, "bytes_planned", totals->bytes_planned);
+    json_add_count(&object, "planned_bytes", totals->bytes_planned);
     json_add_count(&object, "groups_committed", totals->groups_committed);
     json_add_count(&object, "groups_failed", totals->groups_failed);
     json_add_count(&object, "groups_lost", totals->groups_lost);
-    json_add_count(&object, "bytes_done", totals->bytes_done);
-    json_add_count(&object, "bytes_in_vain", totals->bytes_in_vain);
+    json_add_count(&object, "done_bytes", totals->bytes_done);
+    json_add_count(&object, "wasted_bytes", totals->bytes_in_vain);
     json_add_count(&object, "rows_in", totals->rows_in);
     json_add_count(&object, "rows_out", totals->rows_out);
     json_add_count(&object, "rows_superseded", totals->rows_superseded);
@@ -52,7 +52,7 @@ static void add_order(json_t **object, const struct order *order)
     json_add(object, "partition", json_string(order->slot->partition));
     json_add_count(object, "level", order->level);
     json_add_bool(object, "forced", order->forced);
-    json_add_count(object, "bytes", order->bytes);
+    json_add_count(object, "input_bytes", order->bytes);
     json_add_count(object, "rows", order->rows);
     json_add(object, "sources", sources);
 }
@@ -70,11 +70,11 @@ static void add_report(json_t **object, const struct job_report *report)
     const struct forge_product *product = &report->product;
     json_add(object, "end", json_string(job_end_name(report->end)));
     json_add_words(object, "output", view_of(report->output));
-    json_add_count(object, "bytes_merged", report->bytes_merged);
-    json_add(object, "seconds", json_real((double)report->took.us / 1e6));
+    json_add_count(object, "merged_bytes", report->bytes_merged);
+    json_add_span(object, "took_ms", report->took);
     json_add_count(object, "took_over", report->took_over);
     if (report->end == JOB_COMMITTED) {
-        json_add_count(object, "size", product->size);
+        json_add_count(object, "output_bytes", product->size);
         json_add_count(object, "rows_in", product->rows_in);
         json_add_count(object, "rows_out", product->rows_out);
         json_add_count(object, "rows_superseded", product->rows_superseded);

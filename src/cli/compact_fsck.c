@@ -68,10 +68,10 @@ static json_t *report_as_json(const struct fsck_report *report)
     json_add_count(&object, "tombstones", report->tombstones);
     json_add_count(&object, "deleting", report->deleting);
     json_add_count(&object, "objects", report->objects);
-    json_add_count(&object, "bytes_read", report->bytes_read);
+    json_add_count(&object, "read_bytes", report->bytes_read);
     json_add_count(&object, "rows", report->rows);
-    json_add_count(&object, "found", report->found);
-    json_add_count(&object, "repaired", report->repaired);
+    json_add_count(&object, "found_count", report->found);
+    json_add_count(&object, "repaired_count", report->repaired);
     json_add_count(&object, "young", report->young);
     for (unsigned i = 0; i < FSCK_KIND_COUNT; i++)
         json_add_count(&findings, fsck_kind_name((enum fsck_kind)i), report->findings[i]);

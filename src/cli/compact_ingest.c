@@ -87,7 +87,7 @@ static json_t *file_as_json(const struct ingest_file *file)
         json_add(&object, "key", json_null());
     else
         json_add_key(&object, "key", view_of(file->key));
-    json_add_count(&object, "size", file->size);
+    json_add_count(&object, "size_bytes", file->size);
     json_add_count(&object, "rows", file->rows);
     json_add_count(&object, "malformed", file->malformed);
     return object;

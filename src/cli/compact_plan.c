@@ -28,7 +28,7 @@ static json_t *group_as_json(const struct slot *slot, const struct plan_group *g
     json_add(&object, "partition", json_string(slot->partition));
     json_add_count(&object, "level", group->level);
     json_add_bool(&object, "forced", group->forced);
-    json_add_count(&object, "bytes", group->bytes);
+    json_add_count(&object, "input_bytes", group->bytes);
     json_add_count(&object, "rows", group->rows);
     json_add(&object, "sources", sources);
     return object;
@@ -115,10 +115,10 @@ static json_t *sum_as_json(struct planning *planning)
 {
     json_t *object = json_object();
     json_add_key(&object, "partition", partition_option(planning->desk->cli));
-    json_add_words(&object, "paused", view_of(planning->paused));
+    json_add_words(&object, "paused_why", view_of(planning->paused));
     json_add_count(&object, "groups", planning->group_count);
     json_add_count(&object, "chunks", planning->source_count);
-    json_add_count(&object, "bytes", planning->bytes);
+    json_add_count(&object, "input_bytes", planning->bytes);
     json_add_count(&object, "rows", planning->rows);
     json_add_count(&object, "requests",
                    worker_requests(planning->group_count, planning->source_count));

@@ -199,7 +199,7 @@ static void tell_done(struct working *working)
     }
     json_t *object = json_object();
     json_add(&object, "event", json_string("done"));
-    json_add(&object, "seconds", json_real((double)took.us / 1e6));
+    json_add_span(&object, "took_ms", took);
     json_add_count(&object, "requests", desk_requests(&working->desk));
     json_add(&object, "totals", totals_as_json(&working->totals));
     output_json(&cli->out, object);

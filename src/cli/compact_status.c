@@ -101,10 +101,12 @@ static enum hf_status look_at_catalog(void *argument, struct slot *slot,
 
 /* ---- Jobs under way ------------------------------------------------------------------ */
 
-static json_t *lease_as_job(const struct lease *lease, const struct evidence *evidence)
+static json_t *lease_as_job(const struct lease_table *table, const struct lease *lease,
+                            const struct evidence *evidence)
 {
     json_t *object = json_object();
     struct span left = lease_left(lease, evidence);
+    json_add(&object, "state", json_string(lease_state(&table->settings, lease, evidence)));
     json_add_words(&object, "holder", lease->holder);
     json_add_count(&object, "level", lease->level);
     json_add_count(&object, "chunks", lease->scope_count);
@@ -143,7 +145,7 @@ static void look_at_leases(void *argument, const struct lease_table *table,
         else if (!over && lease_is_barrier(lease))
             note_barrier(view, table, lease, evidence);
         else if (!over)
-            json_push(&view->jobs, lease_as_job(lease, evidence));
+            json_push(&view->jobs, lease_as_job(table, lease, evidence));
         else if (lease->output.size > 0 && lease->status != LEASE_COMPLETED)
             view->unsettled++;
     }
@@ -178,8 +180,8 @@ static json_t *record_as_json(const struct job_record *record)
     json_add_words(&object, "why", record->why);
     json_add_count(&object, "level", record->level);
     json_add_count(&object, "sources", record->sources);
-    json_add_count(&object, "bytes_in", record->bytes_in);
-    json_add_count(&object, "bytes_out", record->bytes_out);
+    json_add_count(&object, "input_bytes", record->bytes_in);
+    json_add_count(&object, "output_bytes", record->bytes_out);
     json_add_count(&object, "rows_in", record->rows_in);
     json_add_count(&object, "rows_out", record->rows_out);
     json_add_count(&object, "rows_superseded", record->rows_superseded);
@@ -227,8 +229,8 @@ static enum hf_status look_at_records(struct overview *view)
 static json_t *member_as_json(const struct member *member)
 {
     json_t *object = json_object();
-    json_add_key(&object, "fingerprint", member->fingerprint);
-    json_add_time_ms(&object, "modified", member->modified.us / 1000);
+    json_add_key(&object, "member", member->fingerprint);
+    json_add_time_ms(&object, "modified_at", member->modified.us / 1000);
     json_add_bool(&object, "present", member->present);
     return object;
 }

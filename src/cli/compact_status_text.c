@@ -18,7 +18,7 @@ static json_t *levels_as_json(const struct overview *view)
         json_t *object = json_object();
         json_add_count(&object, "level", i);
         json_add_count(&object, "chunks", sum->chunks);
-        json_add_count(&object, "bytes", sum->bytes);
+        json_add_count(&object, "size_bytes", sum->bytes);
         json_add_count(&object, "rows", sum->rows);
         json_push(&list, object);
     }
@@ -38,7 +38,7 @@ static json_t *last_hour_as_json(struct overview *view)
     json_add_count(&object, "committed", view->committed);
     json_add_count(&object, "failed", view->failed);
     json_add_count(&object, "lost", view->lost);
-    json_add_count(&object, "bytes", view->committed_bytes);
+    json_add_count(&object, "committed_bytes", view->committed_bytes);
     json_add(&object, "bytes_per_second", json_integer((json_int_t)rate(view)));
     json_add(&object, "records", json_incref(view->records));
     return object;
@@ -63,7 +63,7 @@ void overview_tell_json(struct overview *view)
     json_add(&object, "backlog",
              pair("chunks", view->levels[0].chunks, "most", view->backlog_max));
     json_add_count(&object, "pressure", view->pressure);
-    json_add(&object, "due", pair("groups", view->due_groups, "bytes", view->due_bytes));
+    json_add(&object, "due", pair("groups", view->due_groups, "input_bytes", view->due_bytes));
     json_add(&object, "under_way", json_incref(view->jobs));
     json_add_count(&object, "unsettled", view->unsettled);
     json_add_count(&object, "pins", view->pins);
@@ -71,7 +71,7 @@ void overview_tell_json(struct overview *view)
     json_add_count(&object, "quarantined_count", view->quarantined_count);
     json_add(&object, "quarantined", json_incref(view->quarantined));
     json_add(&object, "tombstones",
-             pair("chunks", view->tombstones, "bytes", view->tombstone_bytes));
+             pair("chunks", view->tombstones, "size_bytes", view->tombstone_bytes));
     json_add(&object, "deleting", pair("retired", view->retired, "condemned", view->condemned));
     json_add(&object, "members", json_incref(view->members));
     json_add(&object, "catalogs", json_incref(view->catalogs));

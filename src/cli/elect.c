@@ -171,7 +171,7 @@ static void write_member(struct cli *cli, const struct member *member)
     if (cli->json)
         output_json(&cli->out, json_pack("{s:s%, s:b, s:s}", "member", member->fingerprint.data,
                                          member->fingerprint.size, "present",
-                                         (int)member->present, "modified", time));
+                                         (int)member->present, "modified_at", time));
     else
         output_print(&cli->out, "%-7s  %s  %.*s\n", member->present ? "present" : "absent",
                      time, VIEW_ARGS(member->fingerprint));
@@ -318,7 +318,7 @@ const struct command elect_commands[] = {
                      "group, "
                      "by the times that the store tells. Workers of a partition are the group "
                      "compact-PARTITION." },
-        .json = "JSON lines, one a member, with `member`, `present` and `modified`",
+        .json = "JSON lines, one a member, with `member`, `present` and `modified_at`",
         .examples = { { "holdfast elect ls compact-default", "who compacts" } },
         .only_reads = true,
         .run = run_elect_ls,

@@ -18,7 +18,7 @@ static enum hf_status write_under(struct cli *cli, struct hf_lock *lock, int fd)
         status = hf_fenced_put_file(lock, key, fd, &cli->error);
     if (status == HF_OK && cli->json) {
         json_t *object = json_pack("{s:I, s:I}", "token", (json_int_t)hf_lock_token(lock),
-                                   "size", (json_int_t)size);
+                                   "size_bytes", (json_int_t)size);
         if (object)
             json_set_key(object, "key", view_of(key));
         output_json(&cli->out, object);
@@ -94,7 +94,7 @@ static enum hf_status fetch(void *argument, int fd, struct hf_error *error)
 
 static json_t *reading_as_json(const struct reading *reading, const char *path)
 {
-    json_t *object = json_pack("{s:I, s:I}", "token", (json_int_t)reading->token, "size",
+    json_t *object = json_pack("{s:I, s:I}", "token", (json_int_t)reading->token, "size_bytes",
                                (json_int_t)reading->size);
     json_add_key(&object, "key", view_of(reading->key));
     json_add_key(&object, "file", view_of(path));

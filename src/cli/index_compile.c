@@ -45,7 +45,7 @@ static json_t *report_as_json(const struct compile_report *report)
     json_add_count(&object, "later", report->fold.records_later);
     json_add_count(&object, "superseded", report->fold.superseded);
     json_add_count(&object, "records", report->fold.records);
-    json_add_count(&object, "bytes", report->fold.bytes);
+    json_add_count(&object, "size_bytes", report->fold.bytes);
     json_add_count(&object, "aside", report->aside);
     json_add_words(&object, "first_aside", view_of(report->first_aside));
     add_cleared(&object, &report->clear);
@@ -191,7 +191,7 @@ static void tell_done(struct compiling *compiling)
     }
     json_t *object = json_object();
     json_add(&object, "event", json_string("done"));
-    json_add(&object, "seconds", json_real((double)took.us / 1e6));
+    json_add_span(&object, "took_ms", took);
     json_add(&object, "totals", totals_as_json(&compiling->totals));
     output_json(&cli->out, object);
 }

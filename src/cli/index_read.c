@@ -152,8 +152,8 @@ static void tell_unreadable(const struct index_walking *walking)
     output_init(&err, STDERR_FILENO);
     if (cli->json)
         output_json(&err, json_pack("{s:s, s:I, s:s, s:s}", "index", walking->desk.index->name,
-                                    "unreadable", (json_int_t)count, "why", note.why, "command",
-                                    cli->command->path));
+                                    "unreadable", (json_int_t)count, "warning", note.why,
+                                    "command", cli->command->path));
     else
         output_print(&err, "holdfast: %s %s: %s\n", cli->command->path,
                      walking->desk.index->name, note.why);

@@ -64,7 +64,7 @@ static json_t *inbox_as_json(const struct overview_of_index *view)
     json_t *object = json_object();
     json_add_count(&object, "entries", census->entries);
     json_add_count(&object, "foreign", census->entries_foreign);
-    json_add_count(&object, "bytes", census->entry_bytes);
+    json_add_count(&object, "size_bytes", census->entry_bytes);
     json_add_count(&object, "strays", census->strays);
     json_add_count(&object, "markers", census->markers);
     json_add_count(&object, "shards_waiting", census->shards_waiting);
@@ -81,10 +81,18 @@ static json_t *shards_as_json(const struct overview_of_index *view)
     json_t *object = json_object();
     json_add_count(&object, "count", census->shards);
     json_add_count(&object, "most", shard_count(view->desk.index->schema.digits));
-    json_add_count(&object, "bytes", census->shard_bytes);
+    json_add_count(&object, "size_bytes", census->shard_bytes);
     json_add_words(&object, "largest", view_of(census->largest.text));
     json_add_count(&object, "largest_bytes", census->shard_bytes_max);
     return object;
+}
+
+static const char *state_of(const struct overview_of_index *view,
+                            const struct census_holder *holder)
+{
+    if (holder->over)
+        return "over";
+    return wall_since(holder->expires_at, view->now).us > 0 ? "active" : "overdue";
 }
 
 static json_t *holders_as_json(const struct overview_of_index *view)
@@ -95,10 +103,10 @@ static json_t *holders_as_json(const struct overview_of_index *view)
         const struct census_holder *holder = &census->holders[i];
         json_t *object = json_object();
         json_add(&object, "shard", json_string(holder->shard.text));
-        json_add_words(&object, "worker_id", view_of(holder->worker));
+        json_add_words(&object, "holder", view_of(holder->worker));
         json_add_count(&object, "token", holder->token);
-        json_add_bool(&object, "over", holder->over);
-        json_add_time_ms(&object, "created_at", holder->created_at.us / 1000);
+        json_add(&object, "state", json_string(state_of(view, holder)));
+        json_add_time_ms(&object, "acquired_at", holder->created_at.us / 1000);
         json_add_time_ms(&object, "expires_at", holder->expires_at.us / 1000);
         json_push(&list, object);
     }

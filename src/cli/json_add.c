@@ -6,6 +6,9 @@
 #include "base/utf8.h"
 #include "cli/output.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 void json_add(json_t **object, const char *name, json_t *value)
 {
     if (*object && json_object_set_new(*object, name, value) == 0)
@@ -52,6 +55,18 @@ void json_add_time_ms(json_t **object, const char *name, int64_t ms)
 {
     char text[TIME_TEXT_MAX];
     json_add(object, name, json_string(time_text((struct wall_time){ ms * 1000 }, text)));
+}
+
+void json_add_span(json_t **object, const char *name, struct span span)
+{
+    json_add(object, name, json_integer((json_int_t)(span.us / 1000)));
+}
+
+void json_add_crc32c(json_t **object, const char *name, uint32_t crc)
+{
+    char text[9];
+    snprintf(text, sizeof text, "%08" PRIx32, crc);
+    json_add(object, name, json_string(text));
 }
 
 void json_push(json_t **array, json_t *value)

@@ -22,6 +22,12 @@ void json_add_words(json_t **object, const char *name, struct view words);
 /* Milliseconds since 1970 as RFC 3339. */
 void json_add_time_ms(json_t **object, const char *name, int64_t ms);
 
+/* Whole milliseconds; the name ends with _ms. */
+void json_add_span(json_t **object, const char *name, struct span span);
+
+/* A checksum, as eight hexadecimal digits. */
+void json_add_crc32c(json_t **object, const char *name, uint32_t crc);
+
 /* Appends, with the same care. */
 void json_push(json_t **array, json_t *value);
 

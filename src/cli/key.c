@@ -82,7 +82,7 @@ const struct command key_commands[] = {
                      "of order is taken only if it is free at once, so that two transactions "
                      "never wait for each other." },
         .json = "one JSON object with lease, token, ttl_ms, expires_in_ms, key, version, etag, "
-                "size, removed and txn",
+                "size_bytes, removed and txn",
         .examples = { { "LEASE=$(holdfast key acquire --ttl 1m orders/7)", "for a minute" },
                       { "TXN=$(holdfast txn begin); holdfast key acquire --txn $TXN orders/8",
                         "for a transaction" } },
@@ -140,7 +140,7 @@ const struct command key_commands[] = {
                      "conditions and publishes, at once or not at all; states above 4 KiB are "
                      "put before it, as objects of their own.",
                      OUTCOME_WORDS },
-        .json = "one JSON object with key, version, etag, size, removed, txn and staged",
+        .json = "one JSON object with key, version, etag, size_bytes, removed, txn and staged",
         .examples = { { "date | holdfast key update stamps --take", "take it meanwhile" },
                       { "holdfast key update deploy --from report.csv",
                         "under the lease of $HOLDFAST_LEASE" },
@@ -157,7 +157,7 @@ const struct command key_commands[] = {
                      "holds "
                      "again.",
                      OUTCOME_WORDS },
-        .json = "one JSON object with key, version, etag, size, removed, txn and staged",
+        .json = "one JSON object with key, version, etag, size_bytes, removed, txn and staged",
         .examples = { { "holdfast key remove orders/42 --take", "take it meanwhile" } },
         .run = run_key_remove,
     },

@@ -35,15 +35,26 @@ enum hf_status key_desk_join(struct key_desk *desk)
 
 /* ---- Who is in the way --------------------------------------------------------------- */
 
+struct holder_search {
+    struct cli *cli;
+    struct buffer text;
+};
+
 static enum hf_status find_holder(void *argument, const struct sight *sight,
                                   struct hf_error *error)
 {
-    struct buffer *text = argument;
+    struct holder_search *search = argument;
     const struct lease_table *table = sight->table;
     (void)error;
-    for (size_t i = 0; table && i < table->lease_count && text->size == 0; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE)
-            append_holder(text, sight, table->leases[i]);
+    for (size_t i = 0; table && i < table->lease_count && search->text.size == 0; i++) {
+        const struct lease *lease = table->leases[i];
+        if (lease->status != LEASE_ACTIVE)
+            continue;
+        append_holder(&search->text, sight, lease);
+        if (search->cli->json)
+            refusal_add_lease(&search->cli->refusal, sight, lease,
+                              lease->scope_count > 0 ? &lease->scopes[0] : NULL);
+    }
     return HF_OK;
 }
 
@@ -53,20 +64,20 @@ static bool explain_waiting(struct key_desk *desk)
 {
     struct cli *cli = desk->cli;
     char key[KEY_BYTES_MAX + 1];
-    struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    struct holder_search search = { cli, BUFFER_INIT(8 * KEY_BYTES_MAX) };
     struct look look;
     struct hf_error ignored;
     look_init(&look, desk->client);
     look.briefly = true;
     if (key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &ignored) ==
         HF_OK)
-        look_at(&look, view_of(key), find_holder, &text, &ignored);
+        look_at(&look, view_of(key), find_holder, &search, &ignored);
     look_release(&look);
-    if (text.size > 0)
+    bool found = search.text.size > 0;
+    if (found)
         error_set(&cli->error, cli->error.status, "%.*s",
-                  VIEW_ARGS(view_first(buffer_view(&text), HF_WHY_MAX - 80)));
-    bool found = text.size > 0;
-    buffer_release(&text);
+                  VIEW_ARGS(view_first(buffer_view(&search.text), HF_WHY_MAX - 80)));
+    buffer_release(&search.text);
     return found;
 }
 

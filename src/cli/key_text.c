@@ -57,7 +57,7 @@ json_t *key_info_as_json(const char *name, const struct hf_key_info *info)
     json_add(&object, "key", json_string(name));
     json_add_count(&object, "version", info->version);
     json_add_words(&object, "etag", view_of(info->etag));
-    json_add_count(&object, "size", info->size);
+    json_add_count(&object, "size_bytes", info->size);
     json_add_bool(&object, "removed", info->removed);
     if (info->version > 0) {
         json_add_count(&object, "written_with_token", info->token);

@@ -208,7 +208,7 @@ const struct command lock_commands[] = {
                      "over, MISMATCH when the object belongs to another lock or is not one of "
                      "these, UNSURE when it may have been written. Read it with holdfast read: "
                      "where it is kept is Holdfast's affair." },
-        .json = "one JSON object with key, token and size",
+        .json = "one JSON object with key, token and size_bytes",
         .examples = { { "holdfast write state.csv report.csv",
                         "under the lease of $HOLDFAST_LEASE" },
                       { "date | holdfast write --lock stamps last-run -",

@@ -107,6 +107,12 @@ enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock);
 /* "deploy is held by node-1 (token 7) for 3s, and for 27s more unless renewed". */
 void append_holder(struct buffer *to, const struct sight *sight, const struct lease *lease);
 
+/* Adds a lease that is in the way to what --json tells of a refusal: the first as `holder`,
+ * `scope` and `expires_in_ms`, each in the list `leased`; `retry_after_ms` is when, unless they
+ * are renewed, all of them can be taken over. `wanted` may be NULL. */
+void refusal_add_lease(json_t **refusal, const struct sight *sight, const struct lease *lease,
+                       const struct scope *wanted);
+
 /* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
 void append_blocker(struct buffer *to, struct hf_lock *lock);
 
@@ -127,6 +133,11 @@ const char *brief_text(struct span span, char text[SPAN_TEXT_MAX]);
 
 /* How long an active lease has still to go, as far as can be told; negative: it is over. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence);
+
+/* "over": provably, so anybody may take it over; "overdue": its time is past, and nothing proves
+ * it yet; else the name of its status. */
+const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
+                        const struct evidence *evidence);
 
 /* How long ago it was acquired, by the calendar. */
 struct span lease_held(const struct lease *lease, const struct evidence *evidence);

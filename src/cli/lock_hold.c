@@ -4,6 +4,7 @@
 #include "base/layout.h"
 #include "cli/connect.h"
 #include "cli/interrupt.h"
+#include "cli/json_add.h"
 #include "cli/lock.h"
 #include "lock/handle.h"
 #include "lock/lease_name.h"
@@ -100,7 +101,9 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
 
 struct blocker {
     struct hf_lock *lock;
-    struct buffer *text; /* NULL once one was found */
+    struct buffer *text;  /* about the first that was found */
+    json_t **refusal;     /* the same for programs; NULL: not wanted */
+    size_t scopes_leased; /* of those that are wanted */
 };
 
 void append_holder(struct buffer *text, const struct sight *sight, const struct lease *lease)
@@ -120,29 +123,74 @@ void append_holder(struct buffer *text, const struct sight *sight, const struct 
         buffer_print(text, ", and for %s more unless renewed", brief_text(left, span));
 }
 
+static int64_t takeover_ms(const struct sight *sight, const struct lease *lease)
+{
+    enum lease_proof proof;
+    struct mono_time at = lease_provable_at(&sight->settings, lease, &sight->evidence, &proof);
+    struct span left = mono_since(at, sight->evidence.now);
+    return left.us > 0 ? left.us / 1000 : 0;
+}
+
+void refusal_add_lease(json_t **refusal, const struct sight *sight, const struct lease *lease,
+                       const struct scope *wanted)
+{
+    char text[SCOPE_TEXT_MAX + 1];
+    json_t *object = json_object();
+    json_t *leased = *refusal ? json_incref(json_object_get(*refusal, "leased")) : json_array();
+    json_int_t retry =
+        *refusal ? json_integer_value(json_object_get(*refusal, "retry_after_ms")) : 0;
+    if (wanted)
+        json_add(&object, "scope", json_string(scope_text(wanted, text)));
+    json_add_words(&object, "holder", lease->holder);
+    json_add_span(&object, "expires_in_ms", lease_left(lease, &sight->evidence));
+    if (!*refusal)
+        *refusal = json_copy(object);
+    json_add_count(&object, "token", lease->token);
+    json_push(&leased, object);
+    json_add(refusal, "leased", leased);
+    int64_t later = takeover_ms(sight, lease);
+    json_add(refusal, "retry_after_ms", json_integer(later > retry ? later : retry));
+}
+
+/* The first active lease that is in the way of one scope; NULL: none is. */
+static const struct lease *holder_of(const struct lease_table *table,
+                                     const struct lease *wanted)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE &&
+            leases_conflict(table->leases[i], wanted))
+            return table->leases[i];
+    return NULL;
+}
+
 static enum hf_status find_blocker(void *argument, const struct sight *sight,
                                    struct hf_error *error)
 {
     struct blocker *blocker = argument;
     (void)error;
-    struct lease wanted = { .scopes = blocker->lock->scopes,
-                            .scope_count = blocker->lock->scope_count,
-                            .mode = blocker->lock->options.mode == HF_SHARED
-                                        ? LEASE_SHARED
-                                        : LEASE_EXCLUSIVE };
-    const struct lease_table *table = sight->table;
-    for (size_t i = 0; table && i < table->lease_count && blocker->text; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE &&
-            leases_conflict(table->leases[i], &wanted)) {
-            append_holder(blocker->text, sight, table->leases[i]);
-            blocker->text = NULL;
-        }
+    for (size_t i = 0; sight->table && i < blocker->lock->scope_count; i++) {
+        struct lease wanted = { .scopes = &blocker->lock->scopes[i],
+                                .scope_count = 1,
+                                .mode = blocker->lock->options.mode == HF_SHARED
+                                            ? LEASE_SHARED
+                                            : LEASE_EXCLUSIVE };
+        const struct lease *lease = holder_of(sight->table, &wanted);
+        if (!lease)
+            continue;
+        if (blocker->scopes_leased++ == 0)
+            append_holder(blocker->text, sight, lease);
+        if (blocker->refusal)
+            refusal_add_lease(blocker->refusal, sight, lease, &blocker->lock->scopes[i]);
+    }
+    if (blocker->scopes_leased > 1)
+        buffer_print(blocker->text, "; %zu of the %zu that are wanted are leased",
+                     blocker->scopes_leased, blocker->lock->scope_count);
     return HF_OK;
 }
 
-void append_blocker(struct buffer *to, struct hf_lock *lock)
+static void find_blockers(struct buffer *to, json_t **refusal, struct hf_lock *lock)
 {
-    struct blocker blocker = { lock, to };
+    struct blocker blocker = { lock, to, refusal, 0 };
     struct look look;
     struct hf_error ignored;
     look_init(&look, lock->client);
@@ -151,10 +199,17 @@ void append_blocker(struct buffer *to, struct hf_lock *lock)
     look_release(&look);
 }
 
+void append_blocker(struct buffer *to, struct hf_lock *lock)
+{
+    find_blockers(to, /* refusal */ NULL, lock);
+}
+
 void lock_explain(struct cli *cli, struct hf_lock *lock)
 {
     struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
-    append_blocker(&text, lock);
+    find_blockers(&text, cli->json ? &cli->refusal : NULL, lock);
+    if (text.size > 0 && lock->scope_count > 0 && lock->scopes[0].kind == SCOPE_CHUNK)
+        cli->outcome = "chunks_already_leased";
     if (text.size > 0)
         error_set(&cli->error, cli->error.status, "%.*s",
                   VIEW_ARGS(view_first(buffer_view(&text), HF_WHY_MAX - 1)));

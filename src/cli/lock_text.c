@@ -20,6 +20,16 @@ struct span lease_left(const struct lease *lease, const struct evidence *evidenc
                       : wall_since(lease->expires_at, evidence->wall);
 }
 
+const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
+                        const struct evidence *evidence)
+{
+    if (lease->status != LEASE_ACTIVE)
+        return lease_status_name(lease->status);
+    if (lease_judge(settings, lease, evidence) != PROOF_NONE)
+        return "over";
+    return lease_left(lease, evidence).us > 0 ? lease_status_name(LEASE_ACTIVE) : "overdue";
+}
+
 struct span lease_held(const struct lease *lease, const struct evidence *evidence)
 {
     struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
@@ -155,7 +165,8 @@ json_t *lease_as_json(const struct sight *sight, const struct lease *lease, size
 {
     json_t *object = json_object();
     set(&object, "state",
-        json_string(place > 0 ? "waiting" : lease_status_name(lease->status)));
+        json_string(place > 0 ? "waiting"
+                              : lease_state(&sight->settings, lease, &sight->evidence)));
     if (place > 0)
         set(&object, "place", json_integer((json_int_t)place));
     set(&object, "scopes", scopes_as_json(lease));

@@ -310,9 +310,9 @@ static void show_audit(struct output *out, const struct lease_table *table)
 static json_t *settings_as_json(const struct lease_settings *s)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "drift_ppm", (json_int_t)s->drift_ppm,
-                     "margin_ms", (json_int_t)(s->margin.us / 1000), "skew_ms",
+                     "margin_ms", (json_int_t)(s->margin.us / 1000), "skew_tolerance_ms",
                      (json_int_t)(s->skew_tolerance.us / 1000), "ttl_max_ms",
-                     (json_int_t)(s->ttl_max.us / 1000), "late_ms",
+                     (json_int_t)(s->ttl_max.us / 1000), "late_bound_ms",
                      (json_int_t)(s->late_bound.us / 1000), "takeover",
                      s->watch_only ? "observed" : "any");
 }

@@ -6,6 +6,7 @@
 #include "store/observe.h"
 #include "store/s3/s3.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +59,19 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     return HF_OK;
 }
 
+/* ---- JSON on stderr ------------------------------------------------------------------ */
+
+/* Takes `object` over; one line, by one write. */
+static void write_error_line(json_t *object)
+{
+    struct output err;
+    struct hf_error ignored;
+    output_init(&err, STDERR_FILENO);
+    output_json(&err, object);
+    output_flush(&err, &ignored);
+    output_release(&err);
+}
+
 /* ---- Stores -------------------------------------------------------------------------- */
 
 static void trace_line(void *argument, const char *text)
@@ -66,11 +80,35 @@ static void trace_line(void *argument, const char *text)
     fprintf(stderr, "holdfast: %s\n", text);
 }
 
+/* One call of a store as one line of JSON, written at once: other threads write theirs. */
+static void trace_json(void *argument, const struct observation *seen)
+{
+    (void)argument;
+    json_t *object = json_object();
+    json_add(&object, "call", json_string(call_kind_name(seen->kind)));
+    json_add_key(&object, "key", seen->key);
+    if (seen->condition && seen->condition->kind == CONDITION_ABSENT)
+        json_add_bool(&object, "if_absent", true);
+    if (seen->condition && seen->condition->kind == CONDITION_MATCH)
+        json_add_key(&object, "if_match", etag_view(&seen->condition->etag));
+    json_add(&object, "status", json_string(hf_status_name(seen->error->status)));
+    if (seen->error->status != HF_OK)
+        json_add_words(&object, "why", view_of(seen->error->why));
+    else if (seen->etag)
+        json_add_key(&object, "etag", etag_view(seen->etag));
+    json_add_count(&object, "sent_bytes", seen->bytes_sent);
+    json_add_count(&object, "received_bytes", seen->bytes_received);
+    json_add(&object, "took_ms", json_real((double)seen->took.us / 1000));
+    write_error_line(object);
+}
+
 static enum hf_status add_trace(struct cli *cli, struct store **store)
 {
     static struct trace trace = { trace_line, NULL };
     struct store *inner = *store;
-    enum hf_status status = store_observe(inner, trace_observer(&trace), store, &cli->error);
+    struct observer observer =
+        cli->json ? (struct observer){ trace_json, NULL } : trace_observer(&trace);
+    enum hf_status status = store_observe(inner, observer, store, &cli->error);
     if (status != HF_OK)
         store_close(inner);
     return status;
@@ -89,16 +127,10 @@ static void warn_if_exposed(struct cli *cli, const struct store *store)
                  "%s is not encrypted: anybody on the way can read and change what is "
                  "sent; use https://",
                  to);
-    if (cli->json) {
-        struct output err;
-        struct hf_error ignored;
-        output_init(&err, STDERR_FILENO);
-        output_json(&err, json_pack("{s:s}", "warning", buffer_text(&text)));
-        output_flush(&err, &ignored);
-        output_release(&err);
-    } else {
+    if (cli->json)
+        write_error_line(json_pack("{s:s}", "warning", buffer_text(&text)));
+    else
         fprintf(stderr, "holdfast: warning: %s\n", buffer_text(&text));
-    }
     buffer_release(&text);
 }
 
@@ -166,20 +198,29 @@ static void append_title(struct cli *cli, struct buffer *title, struct view abou
     }
 }
 
+json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
+                      struct view title)
+{
+    char outcome[32];
+    const char *name = hf_status_name(status);
+    size_t size = strlen(name) < sizeof outcome ? strlen(name) : sizeof outcome - 1;
+    for (size_t i = 0; i < size; i++)
+        outcome[i] = (char)tolower((unsigned char)name[i]);
+    outcome[size] = '\0';
+    json_t *object = json_object();
+    json_add(&object, "status", json_string(name));
+    json_add(&object, "outcome", json_string(cli->outcome ? cli->outcome : outcome));
+    json_add(&object, "why", json_stringn(why.data ? why.data : "", why.size));
+    json_add(&object, "command", json_stringn(title.data ? title.data : "", title.size));
+    if (object && cli->refusal)
+        json_object_update(object, cli->refusal);
+    return object;
+}
+
 static void report_json(struct cli *cli, struct buffer *title, struct buffer *why,
                         enum hf_status status)
 {
-    struct output err;
-    struct hf_error ignored;
-    output_init(&err, STDERR_FILENO);
-    json_t *object = json_pack("{s:s, s:s%, s:s%}", "status", hf_status_name(status), "why",
-                               why->data ? why->data : "", why->size, "command",
-                               title->data ? title->data : "", title->size);
-    if (cli->outcome)
-        json_add(&object, "outcome", json_string(cli->outcome));
-    output_json(&err, object);
-    output_flush(&err, &ignored);
-    output_release(&err);
+    write_error_line(error_as_json(cli, status, buffer_view(why), buffer_view(title)));
 }
 
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error)
@@ -240,6 +281,7 @@ static int finish(struct cli *cli, enum hf_status status)
     if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
         cli_report(cli, cli_argument(cli, 0), &cli->error);
     store_close(cli->store);
+    json_decref(cli->refusal);
     output_release(&cli->out);
     arena_release(&cli->arena);
     if (status != HF_OK && interrupted())

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/json_add.h"
 #include "cli/progress.h"
 
 #include <inttypes.h>
@@ -292,11 +293,11 @@ static json_t *summary_as_json(const struct merge *merge)
     if (rejected ? !json_set_key(object, "rejects", view_of(merge->options.reject_path))
                  : json_object_set_new(object, "rejects", json_null()) != 0)
         goto out_of_memory;
-    rest =
-        json_pack("{s:o, s:I, s:I, s:I, s:f}", "reasons", reasons_as_json(result), "bytes_in",
-                  (json_int_t)result->bytes_in, "bytes_out", (json_int_t)result->bytes_out,
-                  "bytes_spilled", (json_int_t)result->bytes_spilled, "seconds",
-                  (double)merge->took.us / 1e6);
+    rest = json_pack("{s:o, s:I, s:I, s:I, s:I}", "reasons", reasons_as_json(result),
+                     "input_bytes", (json_int_t)result->bytes_in, "output_bytes",
+                     (json_int_t)result->bytes_out, "spilled_bytes",
+                     (json_int_t)result->bytes_spilled, "took_ms",
+                     (json_int_t)(merge->took.us / 1000));
     if (!rest || json_object_update_new(object, rest) != 0)
         goto out_of_memory;
     return object;
@@ -352,9 +353,8 @@ static void tell_failure_as_json(const struct merge *merge)
     escape_append(&title, view_of(merge->output));
     output_init(&err, STDERR_FILENO);
     json_t *object =
-        json_pack("{s:s, s:s%, s:s%, s:o}", "status", hf_status_name(error->status), "why",
-                  buffer_view(&why).data, why.size, "command", buffer_view(&title).data,
-                  title.size, "reasons", reasons_as_json(&merge->result));
+        error_as_json(merge->cli, error->status, buffer_view(&why), buffer_view(&title));
+    json_add(&object, "reasons", reasons_as_json(&merge->result));
     if (object && merge->result.rejects_kept)
         json_set_key(object, "rejects", view_of(merge->options.reject_path));
     output_json(&err, object);
@@ -595,7 +595,7 @@ const struct command merge_commands[] = {
                      "reject file of a merge that rejected too much." },
         .json = "one JSON object with output, inputs, rows_in (which is rows_out, "
                 "rows_superseded and rows_rejected together), the first reasons for "
-                "rejections, bytes and seconds",
+                "rejections, bytes and took_ms",
         .examples = { { "holdfast merge --format csv --key day -o all.csv report.csv older.csv",
                         "all rows of both, in order of a column" },
                       { "holdfast merge --format ndjson --key id --time updated "

@@ -48,8 +48,9 @@ const struct command store_commands[] = {
                      "rolled up into one name that ends with it, like folders; --recursive "
                      "shows each key.",
                      "Sizes are written like 1.5 MiB on a terminal, else in bytes." },
-        .json = "JSON lines, with key, size, etag and modified, or with prefix alone for "
-                "what is rolled up",
+        .json =
+            "JSON lines, with key, size_bytes, etag and modified_at, or with prefix alone for "
+            "what is rolled up",
         .examples = { { "holdfast store ls", "what is at the top of the store" },
                       { "holdfast store ls --long reports/", "the objects below reports/" },
                       { "holdfast store ls -r --null reports/ | xargs -0 holdfast store rm --",
@@ -103,7 +104,7 @@ const struct command store_commands[] = {
                      "table, a catalog, a chunk, ...) is refused without --force.",
                      "UNSURE means that the write may have happened, or may still: look, and "
                      "then write again with a condition." },
-        .json = "one JSON object with key, etag and size",
+        .json = "one JSON object with key, etag and size_bytes",
         .examples = { { "holdfast store put reports/new.csv report.csv", "from a file" },
                       { "date | holdfast store put --if-absent started -",
                         "only the first one wins" },

@@ -96,8 +96,8 @@ static void tell_object(struct copy *copy, struct view from, struct view to,
         return;
     char crc[9];
     snprintf(crc, sizeof crc, "%08" PRIx32, sum.crc);
-    json_t *line = json_pack("{s:I, s:s, s:b}", "size", (json_int_t)sum.size, "crc32c", crc,
-                             "copied", written);
+    json_t *line = json_pack("{s:I, s:s, s:b}", "size_bytes", (json_int_t)sum.size, "crc32c",
+                             crc, "copied", written);
     if (line && (!json_set_key(line, "from", from) || !json_set_key(line, "to", to))) {
         json_decref(line);
         line = NULL;
@@ -358,7 +358,7 @@ static void tell_counts(struct copy *copy)
     struct cli *cli = copy->cli;
     if (cli->json)
         output_json(&cli->out, json_pack("{s:I, s:I, s:I, s:I}", "objects_copied",
-                                         (json_int_t)copy->copied, "bytes_copied",
+                                         (json_int_t)copy->copied, "copied_bytes",
                                          (json_int_t)copy->copied_bytes, "objects_equal",
                                          (json_int_t)copy->already, "objects_vanished",
                                          (json_int_t)copy->vanished));

@@ -19,9 +19,10 @@ static json_t *entry_as_json(const struct list_entry *entry)
         return object;
     char time[TIME_TEXT_MAX];
     struct view etag = etag_view(&entry->info.etag);
-    if (json_object_set_new(object, "size", json_integer((json_int_t)entry->info.size)) == 0 &&
+    if (json_object_set_new(object, "size_bytes", json_integer((json_int_t)entry->info.size)) ==
+            0 &&
         json_set_key(object, "etag", etag) &&
-        json_object_set_new(object, "modified",
+        json_object_set_new(object, "modified_at",
                             json_string(time_text(entry->info.modified, time))) == 0)
         return object;
 fail:

@@ -90,8 +90,9 @@ static void tell_got(struct cli *cli, const struct get_call *get, struct view pa
     json_t *object = json_object();
     if (object && json_set_key(object, "key", get->key) &&
         json_set_key(object, "etag", etag_view(&get->info.etag)) &&
-        json_object_set_new(object, "size", json_integer((json_int_t)get->info.size)) == 0 &&
-        json_object_set_new(object, "modified",
+        json_object_set_new(object, "size_bytes", json_integer((json_int_t)get->info.size)) ==
+            0 &&
+        json_object_set_new(object, "modified_at",
                             json_string(time_text(get->info.modified, time))) == 0 &&
         json_set_key(object, "file", path)) {
         output_json(&cli->out, object);
@@ -161,7 +162,7 @@ static void tell_put(struct cli *cli, const struct put_call *put, uint64_t size)
     json_t *object = json_object();
     if (object && json_set_key(object, "key", put->key) &&
         json_set_key(object, "etag", etag_view(&put->etag)) &&
-        json_object_set_new(object, "size", json_integer((json_int_t)size)) == 0) {
+        json_object_set_new(object, "size_bytes", json_integer((json_int_t)size)) == 0) {
         output_json(&cli->out, object);
         return;
     }

@@ -138,7 +138,7 @@ static json_t *report_as_json(const struct sweep_report *report)
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         json_add_count(&object, figures[i].name, figure_of(report, &figures[i]));
     json_add_count(&object, "stopped_by_activity", report->stopped_by_activity);
-    json_add_count(&object, "duration_ms", (uint64_t)(report->duration.us / 1000));
+    json_add_count(&object, "took_ms", (uint64_t)(report->duration.us / 1000));
     json_add(&object, "stop", json_string(sweep_stop_word(report->stop)));
     return object;
 }

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""json_cli_test.py: --json as an interface: each command has a schema in docs/json, what it writes
+fits it, the names of members tell their units, and errors and traces are objects too.
+
+The other scripts hold every output with --json to its schema as well (json_kit.py).
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+
+import cases
+import cli_test
+import json_kit
+from cli_test import LOCAL, PROGRAM, Scratch, code, equal, it, true
+
+cases.cases.clear()  # those of cli_test.py
+
+# A line of these goes to a file of its own, with the words of the command line.
+SHIM = """#!/bin/sh
+here=$(mktemp -d "$SHIM/XXXXXX")
+for word in "$@"; do printf '%s\\n' "$word" >> "$here/words"; done
+"$PROGRAM" --json "$@" > "$here/stdout" 2> "$here/stderr"
+status=$?
+cat "$here/stderr" >&2
+# What follows in an example wants what the command prints for people.
+grep -o '"\\(lease\\|txn\\|etag\\)": *"[^"]*"' "$here/stdout" | head -n 1 | cut -d '"' -f 4
+exit $status
+"""
+
+
+def commands(s):
+    return {command["command"].replace(" ", "-"): command
+            for command in s.table()["commands"] if command["json"]}
+
+
+# ---- Schemas ------------------------------------------------------------------------------------
+
+
+@it("each command with --json has a schema, and each schema belongs to a command")
+def _(s):
+    equal([name for name in json_kit.names() if name not in json_kit.OF_STDERR],
+          sorted(commands(s)))
+
+
+def members(schema):
+    """All members that a schema names, with what it says of them."""
+    for name, value in schema.get("properties", {}).items():
+        yield name, value
+    for value in schema.values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from members(part)
+
+
+def types_of(value):
+    kinds = value.get("type", [])
+    return set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
+
+
+def misnamed(name, value):
+    """Why this is no name for such a member, or None."""
+    kinds = types_of(value)
+    if (value.get("format") == "date-time") != (name == "at" or name.endswith("_at")):
+        return "a time is named ..._at and is RFC 3339"
+    if name.endswith(("_ms", "_bytes")) and not kinds <= {"integer", "number"}:
+        return "a number"
+    if re.search(r"_(us|ns|s|sec|seconds)$|^(seconds|duration|age|modified|min|max)$", name):
+        return "spans are ..._ms, times ..._at"
+    if re.search(r"^(size|bytes)$|^bytes_(?!per_second)", name) and kinds & {"integer", "number"}:
+        return "amounts of bytes are ..._bytes"
+    if re.search(r"crc32c|sha\d|checksum", name) and kinds == {"integer"}:
+        return "checksums are hexadecimal text"
+    return None
+
+
+@it("the names of members tell their units")
+def _(_s):
+    wrong = [f"{file}: {name}: {misnamed(name, value)}" for file in json_kit.names()
+             for name, value in members(json_kit.validator(file).schema)
+             if isinstance(value, dict) and "-" not in name and misnamed(name, value)]
+    equal(wrong, [])
+
+
+@it("a member that no schema lists is noticed, as is one that is missing or has another type")
+def _(s):
+    line = s.out("version", "--json")
+    equal(json_kit.fit("version", line), None)
+    for changed in ({"version": "1", "more": 1}, {}, {"version": 1}):
+        true(json_kit.fit("version", json.dumps(changed)), changed)
+    for name in json_kit.names():
+        schema = json_kit.validator(name).schema
+        json_kit.validator(name).check_schema(schema)
+        for part in [schema, *schema.get("oneOf", [])]:
+            true("properties" not in part or part["additionalProperties"] is False, name)
+
+
+# ---- Examples -----------------------------------------------------------------------------------
+
+
+def outputs(folder):
+    for name in sorted(os.listdir(folder)):
+        here = os.path.join(folder, name)
+        if not os.path.isdir(here):
+            continue
+        parts = []
+        for part in ("words", "stdout", "stderr"):
+            with open(os.path.join(here, part), "rb") as file:
+                parts.append(file.read())
+        yield parts[0].decode().splitlines(), parts[1], parts[2]
+
+
+def run_examples(name, command):
+    """What the command's examples write with --json: (words, stdout, stderr) of each run."""
+    fresh = Scratch(None)
+    shim = fresh.file("shim")
+    os.mkdir(shim)
+    fresh.write("shim/holdfast", SHIM.encode())
+    os.chmod(fresh.file("shim/holdfast"), 0o755)
+    cli_test.make_scene(fresh, command["command"])
+    fresh.run("txn", "begin", "-q")
+    for group in ("builders", "compact-default"):
+        fresh.put(f"roster/{group}/anna", b"{}")  # as if she had just written it
+    for example in command["examples"]:
+        cli_test.make_example_files(fresh)
+        env = dict(fresh.env, PATH=f"{shim}:{fresh.env['PATH']}", SHIM=shim, PROGRAM=PROGRAM)
+        subprocess.run(["bash", "-c", example["line"]], cwd=fresh.path, env=env,
+                       capture_output=True, check=False, timeout=120)
+    told = [one for one in outputs(shim)
+            if json_kit.command_of([*one[0], "--json"])[0] == name]
+    fresh.close()
+    return told
+
+
+@it("what the examples of each command write with --json fits its schema")
+def _(s):
+    silent = []
+    for name, command in commands(s).items():
+        told = run_examples(name, command)
+        for words, stdout, stderr in told:
+            json_kit.check([*words, "--json"], stdout, stderr)
+        if not any(stdout for _, stdout, _ in told):
+            silent.append(name)
+    equal(silent, [], "no example of these wrote anything")
+
+
+# ---- Errors and traces --------------------------------------------------------------------------
+
+
+def refusal(s, *args):
+    done = s.run("--json", *args, expect=code(s, "HELD"))
+    return json.loads(done.stderr)
+
+
+@it("whoever is refused a lock is told who holds it, what of it, and when to try again", LOCAL)
+def _(s):
+    s.run("acquire", "--ttl", "1m", "--holder", "ann", "deploy")
+    s.run("key", "acquire", "--ttl", "1m", "--holder", "ann", "k")
+    for scope, args in (("named:deploy", ["acquire", "--no-wait", "deploy"]),
+                        ("named:deploy", ["run", "--no-wait", "deploy", "--", "true"]),
+                        ("named:k", ["key", "acquire", "--no-wait", "k"])):
+        told = refusal(s, *args)
+        equal((told["holder"], told["scope"]), ("ann", scope), args)
+        true(50000 < told["expires_in_ms"] <= 60000 <= told["retry_after_ms"] + 10000, told)
+        equal(told["outcome"], "waiting" if args[0] == "key" else "held")
+
+
+@it("chunks that are leased already are all listed, with who has each", LOCAL)
+def _(s):
+    chunks = [f"chunk:data/{letter}" for letter in "abcd"]
+    s.run("acquire", "--ttl", "1m", "--holder", "ann", *chunks[:2])
+    s.run("acquire", "--ttl", "2m", "--holder", "joe", chunks[3])
+    told = refusal(s, "acquire", "--no-wait", *chunks)
+    equal(told["outcome"], "chunks_already_leased")
+    equal([(one["scope"], one["holder"]) for one in told["leased"]],
+          [(chunks[0], "ann"), (chunks[1], "ann"), (chunks[3], "joe")])
+    true(told["expires_in_ms"] <= 60000 < 110000 < told["retry_after_ms"], told)
+    true("3 of the 4 that are wanted are leased" in told["why"], told["why"])
+
+
+@it("with --trace --json each request is a line of JSON on stderr", LOCAL)
+def _(s):
+    done = s.run("store", "put", "k", "-", "--trace", "--json", stdin=b"abc")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    equal([(one["call"], one["key"], one["status"], one["sent_bytes"]) for one in lines
+           if one["key"] == "k"], [("put_file", "k", "OK", 3)])
+    done = s.run("store", "get", "none", "--trace", "--json", expect=code(s, "NOT_FOUND"))
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    equal([one["status"] for one in lines if one.get("key") == "none"], ["NOT_FOUND"])
+    equal(lines[-1]["command"], "store get none", "the error is the last")
+
+
+if __name__ == "__main__":
+    sys.exit(cases.main())
