@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+import calendar_kit
 import cases
 import cli_test
 from cli_test import LOCAL, PROGRAM, SANITIZED, code, equal, fails, it, true, until
@@ -408,7 +409,7 @@ def _(s):
     ingest(s, some_files(3))
     until(lambda: [c["level"] for c in chunks(s)] == [1], "merged")
     until(lambda: status(s)["under_way"] == [], "completed")
-    equal([member["present"] for member in status(s)["members"]], [True])
+    equal(len(status(s)["members"]), 1)
     watcher.send_signal(signal.SIGTERM)
     out, errors = watcher.communicate(timeout=60)
     equal((watcher.returncode, errors), (0, b""))
@@ -781,7 +782,27 @@ def _(s):
     equal((totals["groups_committed"], totals["takeovers"]), (2, 1))  # by halves
     clear_away(s)
     equal(s.out("store", "ls", "-r", "data/").decode().split(), sorted(keys(s)))
-    equal(status(s)["unsettled"], 0)
+    hour = status(s)["last_hour"]
+    equal((status(s)["unsettled"], hour["lost"]), (0, 1))
+    lost, = [record for record in hour["records"] if record["end"] == "lost"]
+    equal((lost["worker"], lost["level"], lost["sources"]), (told["holder"], 1, 3))
+    true("died or was cut off" in lost["why"] and lost["id"] == told["output"], lost)
+
+
+@it("a watch that was killed leaves the list of members after its beats", LOCAL)
+def _(s):
+    create(s)
+    watcher = s.start("compact", "watch", "-q")
+    until(lambda: status(s)["members"], "it is a member")
+    watcher.kill()
+    watcher.communicate()
+    calendar = calendar_kit.Calendar(s.file("clock"))
+    s.env.update(calendar.environment())
+    calendar.move(25)
+    equal(len(status(s)["members"]), 1)
+    calendar.move(60)
+    equal(status(s)["members"], [])
+    true("members      0 present" in s.out("compact", "status").decode(), "for people")
 
 
 @it("Ctrl-C gives the lease back and leaves no trace; the chunks are free for the next", DIR)

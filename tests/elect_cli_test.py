@@ -9,7 +9,7 @@ import signal
 import sys
 
 import cases
-from cli_test import LOCAL, SANITIZED, code, equal, it, true
+from cli_test import LOCAL, SANITIZED, code, equal, it, true, until
 
 cases.cases.clear()
 
@@ -55,6 +55,16 @@ def _(s):
     equal(names(s), ["anna"])
     equal(anna.end(), ("left", -signal.SIGTERM))
     equal(s.lines("elect", "ls", "crew"), [])
+
+
+@it("the last member that is killed is gone after three beats, though nobody is left to tell", LOCAL)
+def _(s):
+    anna = Member(s, "anna")
+    equal(names(s), ["anna"])
+    anna.process.kill()
+    anna.process.communicate()
+    until(lambda: names(s) == [], "she is gone")
+    equal([row["present"] for row in s.lines("elect", "ls", "crew", *BEAT)], [False])
 
 
 @it("who is killed leaves an object, and is gone after three beats", LOCAL)

@@ -644,6 +644,34 @@ def _(s):
 # ---- Watching -----------------------------------------------------------------------------------
 
 
+@it("a lease that is provably over says so, and one that only should be over is overdue", LOCAL)
+def _(s):
+    acquire(s, "--ttl", "100ms", "--holder", "dead", "job")
+    s.write("theirs", b'{"worker_id": "rpi-7", "created_at": "2026-02-06T10:00:00", '
+                      b'"expires_at": "2026-02-06T10:05:00"}')
+    s.run("store", "put", "--force", "indexes/domains/shards/a3.lock", "theirs")
+    until(lambda: held(s, "job")[0]["state"] == "over", "it is over")
+    equal(show(s, "job")["held"][0]["state"], "over")
+    equal((held(s, "shard:")[0]["state"], show(s, "shard:domains/a3")["held"][0]["state"]),
+          ("overdue", "overdue"))  # its clock is no clock of ours: only watching it proves it
+    acquire(s, "--ttl", "10m", "live")
+    equal(held(s, "live")[0]["state"], "active")
+    text = s.out("locks", "ls").decode()
+    for pattern in (r"^job .* over \(\S+ ago\)", r" rpi-7 .* overdue \(\S+ ago\)", r"^live .* in 9m"):
+        true(re.search(pattern, text, re.M), (pattern, text))
+    true(re.search(r"^over +job ", s.out("locks", "ls", "--all").decode(), re.M), "with --all")
+    true(re.search(r"^  state +over$", s.out("locks", "show", "job").decode(), re.M), "show")
+
+
+@it("watch tells when a lease that nobody ends is over", LOCAL)
+def _(s):
+    watcher = s.start("locks", "watch", "--json", "--interval", "50ms", "--for", "1s")
+    acquire(s, "--ttl", "200ms", "--holder", "dead", "job")
+    rows = [json.loads(line) for line in watcher.communicate(timeout=60)[0].splitlines()]
+    equal([row["event"] for row in rows if row["event"] != "overdue"], ["granted", "over"])
+    equal((rows[0]["state"], rows[-1]["state"]), ("active", "over"))
+
+
 @it("watch prints each change as a line where there is no terminal", LOCAL)
 def _(s):
     s.make_store()

@@ -239,8 +239,8 @@ static void who_misses_three_beats_is_absent_and_who_beats_again_is_back(void **
     roster_leave(&b);
 }
 
-/* By the calendar of the store nobody has written for a year: who was last is present. */
-static void times_are_compared_with_the_newest_and_with_no_clock_of_ours(void **state)
+/* A dead group would otherwise look alive for ever: its last member is the newest of it. */
+static void who_looks_from_outside_finds_none_of_a_group_that_died(void **state)
 {
     struct kit *kit = *state;
     struct member *members;
@@ -252,7 +252,6 @@ static void times_are_compared_with_the_newest_and_with_no_clock_of_ours(void **
     put(kit->store, "roster/crew/b");
     pass(SPAN_S(20));
     put(kit->store, "roster/crew/a");
-    pass(SPAN_S(365 * 86400));
     assert_status(HF_OK,
                   roster_members(kit->store, GROUP, BEAT, &arena, &members, &count, &error),
                   &error);
@@ -261,7 +260,30 @@ static void times_are_compared_with_the_newest_and_with_no_clock_of_ours(void **
     assert_true(view_equal(members[1].fingerprint, VIEW("b")) && members[1].present);
     assert_true(view_equal(members[2].fingerprint, VIEW("long-gone")) && !members[2].present);
     assert_int_equal(wall_since(members[0].modified, members[1].modified).us, SPAN_S(20).us);
+    pass(SPAN_S(32));
+    assert_status(HF_OK,
+                  roster_members(kit->store, GROUP, BEAT, &arena, &members, &count, &error),
+                  &error);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++)
+        assert_false(members[i].present);
     arena_release(&arena);
+}
+
+/* By the calendar of the store nobody has written for a year: who was last is present. */
+static void members_compare_times_with_the_newest_and_with_no_clock_of_ours(void **state)
+{
+    struct kit *kit = *state;
+    struct roster a;
+    struct hf_error error;
+    join(kit, &a, "a");
+    put(kit->store, "roster/crew/b");
+    pass(SPAN_S(365 * 86400));
+    struct mono_time now = mono_add(a.listed, a.beat);
+    a.beaten = now; /* it only lists */
+    assert_status(HF_OK, roster_keep(&a, now, &error), &error);
+    assert_present(&a, "a b");
+    roster_leave(&a);
 }
 
 static void we_are_always_among_those_present(void **state)
@@ -602,8 +624,10 @@ int main(void)
         ON("a name is drawn where none is given", a_name_is_drawn_where_none_is_given),
         ON("who misses three beats is absent, and who beats again is back",
            who_misses_three_beats_is_absent_and_who_beats_again_is_back),
-        ON("times are compared with the newest of the group, and with no clock of ours",
-           times_are_compared_with_the_newest_and_with_no_clock_of_ours),
+        ON("who looks from outside finds none of a group that died",
+           who_looks_from_outside_finds_none_of_a_group_that_died),
+        ON("members compare times with the newest of the group, and with no clock of ours",
+           members_compare_times_with_the_newest_and_with_no_clock_of_ours),
         ON("we are always among those present", we_are_always_among_those_present),
         ON("what the dead leave is deleted by who finds it",
            what_the_dead_leave_is_deleted_by_who_finds_it),

@@ -231,7 +231,6 @@ static json_t *member_as_json(const struct member *member)
     json_t *object = json_object();
     json_add_key(&object, "member", member->fingerprint);
     json_add_time_ms(&object, "modified_at", member->modified.us / 1000);
-    json_add_bool(&object, "present", member->present);
     return object;
 }
 
@@ -245,10 +244,11 @@ static enum hf_status look_at_members(struct overview *view)
     snprintf(group, sizeof group, "compact-%s", view->desk->shelf->partition);
     enum hf_status status = roster_members(cli->store, view_of(group), BEAT_USUAL, &arena,
                                            &members, &count, &cli->error);
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        view->present += members[i].present;
-        json_push(&view->members, member_as_json(&members[i]));
-    }
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        if (members[i].present) {
+            view->present++;
+            json_push(&view->members, member_as_json(&members[i]));
+        }
     arena_release(&arena);
     return status;
 }

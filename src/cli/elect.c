@@ -314,9 +314,8 @@ const struct command elect_commands[] = {
         .summary = "list the members of a group",
         .arguments = { GROUP_ARGUMENT },
         .options = { BEAT_OPTION },
-        .details = { "Present is who has written within three beats of the newest of the "
-                     "group, "
-                     "by the times that the store tells. Workers of a partition are the group "
+        .details = { "Present is who has written within the last three beats, by the times "
+                     "that the store tells. Workers of a partition are the group "
                      "compact-PARTITION." },
         .json = "JSON lines, one a member, with `member`, `present` and `modified_at`",
         .examples = { { "holdfast elect ls compact-default", "who compacts" } },

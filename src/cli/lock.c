@@ -111,9 +111,10 @@ const struct command lock_commands[] = {
                      NS_OPTION },
         .details = { "One line a lease: scope, mode, holder, token, for how long it is held, "
                      "when it expires unless renewed, and how many wait. Names first, then "
-                     "inodes, paths, chunks and shards, in order of the tables they are in. A "
-                     "lease "
-                     "that has expired stays until somebody wants its lock." },
+                     "inodes, paths, chunks and shards, in order of the tables they are in.",
+                     "A lease whose holder is gone stays until somebody wants its lock. It is "
+                     "`overdue` once its time is past, and `over` once that is proven, so that "
+                     "anybody may take it over." },
         .json = "JSON lines, one a lease",
         .examples = { { "holdfast locks ls", "all that is held" },
                       { "holdfast locks ls --all deploy",
@@ -178,7 +179,8 @@ const struct command lock_commands[] = {
                      NS_OPTION },
         .details = { "On a terminal a table that is kept up to date. Elsewhere, and with "
                      "--json, a line for each change that a look finds: granted, waiting, left "
-                     "(the line), ended. What comes and goes between two looks is not seen." },
+                     "(the line), overdue (its time is past), over (provably so), renewed "
+                     "(after all), ended. What comes and goes between two looks is not seen." },
         .json = "JSON lines, one a change, with `event`",
         .examples = { { "holdfast locks watch --for 1s", "one second of it" },
                       { "holdfast locks watch --for 1s --json deploy > changes.json",

@@ -139,7 +139,8 @@ static void add_times(struct grid *grid, const struct sight *sight, const struct
     else if (left.us > 0)
         grid_print(grid, "in %s", brief_text(left, text));
     else
-        grid_print(grid, "%s ago", brief_text(SPAN_US(-left.us), text));
+        grid_print(grid, "%s (%s ago)", lease_state(&sight->settings, lease, &sight->evidence),
+                   brief_text(SPAN_US(-left.us), text));
 }
 
 void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
@@ -150,7 +151,7 @@ void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
     if (all && place > 0)
         grid_print(grid, "waiting %zu", place);
     else if (all)
-        grid_print(grid, "%s", lease_status_name(lease->status));
+        grid_print(grid, "%s", lease_state(&sight->settings, lease, &sight->evidence));
     grid_cell(grid, buffer_view(&scopes));
     add_mode(grid, lease);
     if (place == 0 && lease->status == LEASE_ACTIVE && lease_is_barrier(lease)) {

@@ -202,6 +202,8 @@ static void show_lease(struct output *out, const struct sight *sight, const stru
         output_print(out, LABEL "slots, one of %" PRIu64 "\n", "  mode", lease->slots);
     else
         output_print(out, LABEL "%s\n", "  mode", lease_mode_name(lease->mode));
+    output_print(out, LABEL "%s\n", "  state",
+                 lease_state(&sight->settings, lease, &sight->evidence));
     show_times(out, sight, lease);
     show_takeover(out, sight, lease);
     if (lease->output.size > 0)

@@ -31,9 +31,10 @@ struct window {
 /* What was known of a lease or a waiter at the last look. */
 struct known {
     uint64_t round;
-    size_t place;   /* in line, from 1; 0: a lease */
-    json_t *object; /* as it was */
-    char *words;    /* for people */
+    size_t place;      /* in line, from 1; 0: a lease */
+    const char *state; /* of a lease, as lease_state has it */
+    json_t *object;    /* as it was */
+    char *words;       /* for people */
     size_t id_size;
     char id[]; /* the key of its table, and its own */
 };
@@ -195,8 +196,19 @@ static struct known *known_new(struct watching *watching, struct view id)
     return NULL;
 }
 
-/* A waiter that turned into a lease is granted; other changes (renewals, places) say nothing.
- * */
+static const char *event_of(const struct known *known, const char *state, bool is_new,
+                            size_t place)
+{
+    bool active = strcmp(state, lease_status_name(LEASE_ACTIVE)) == 0;
+    if (place > 0)
+        return "waiting";
+    if (!active)
+        return state;
+    return is_new || known->place > 0 ? "granted" : "renewed";
+}
+
+/* A waiter that turned into a lease is granted; one whose time is past is overdue, then over, or
+ * renewed after all. Other changes (renewals, places) say nothing. */
 static enum hf_status note(struct watching *watching, const struct sight *sight,
                            const struct lease *lease, size_t place)
 {
@@ -211,17 +223,20 @@ static enum hf_status note(struct watching *watching, const struct sight *sight,
     if (!known)
         return error_no_memory(&watching->cli->error);
     known->round = watching->round;
-    if (!is_new && (known->place > 0) == (place > 0))
+    const char *state = place > 0 ? "" : lease_state(&sight->settings, lease, &sight->evidence);
+    bool same_kind = !is_new && (known->place > 0) == (place > 0);
+    if (same_kind && (place > 0 || strcmp(known->state, state) == 0))
         return HF_OK;
+    const char *event = event_of(known, state, is_new, place);
     json_decref(known->object);
     free(known->words);
     known->place = place;
+    known->state = state;
     known->object = watching->cli->json ? lease_as_json(sight, lease, place) : NULL;
     known->words = words_of(sight, lease, place);
     if (!known->words)
         return error_no_memory(&watching->cli->error);
-    write_event(watching, place > 0 ? "waiting" : "granted", known->words,
-                json_copy(known->object));
+    write_event(watching, event, known->words, json_copy(known->object));
     return HF_OK;
 }
 

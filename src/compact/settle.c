@@ -5,11 +5,15 @@
 
 #include "base/rule.h"
 #include "compact/job_note.h"
+#include "compact/jobs.h"
 #include "lock/chunks.h"
 
 /* One that is over, in memory of our own. */
 struct loose {
-    struct view id, output;
+    struct view id, output, holder;
+    bool died; /* nobody ended it */
+    unsigned level;
+    struct span held;
     struct job_note note;
     struct view *sources;
     size_t source_count;
@@ -38,17 +42,18 @@ static bool touches(const struct lease *lease, const struct view *keys, size_t c
     return keys == NULL;
 }
 
+#define DIED "the worker that had it died or was cut off"
+
 /* Who just died blames nobody by a word, so the group is: else what kills its workers would be
  * tried for ever. */
-static bool read_blame(const struct lease *lease, struct arena *arena, struct job_note *note)
+static bool read_blame(const struct lease *lease, bool died, struct arena *arena,
+                       struct job_note *note)
 {
-    bool died = lease->status == LEASE_EXPIRED || lease->status == LEASE_BROKEN;
     if (lease->status == LEASE_FAILED)
         return job_note_decode(lease->note, arena, note);
     *note = (struct job_note){ .blame = BLAME_NOBODY };
     if (died && RULE(TRY_COUNTS_WHEN_LEASED))
-        *note = (struct job_note){ .blame = BLAME_GROUP,
-                                   .why = VIEW("the worker that had it died or was cut off") };
+        *note = (struct job_note){ .blame = BLAME_GROUP, .why = VIEW(DIED) };
     return true;
 }
 
@@ -59,10 +64,16 @@ static bool copy_loose(struct gathering *gathering, const struct lease *lease)
     struct view *sources = arena_take(arena, (lease->scope_count + 1) * sizeof *sources);
     if (!loose || !sources)
         return false;
-    *loose = (struct loose){ .sources = sources };
+    *loose =
+        (struct loose){ .sources = sources,
+                        .died = lease->status == LEASE_EXPIRED || lease->status == LEASE_BROKEN,
+                        .level = (unsigned)lease->level,
+                        .held = wall_since(lease->expires_at, lease->acquired_at) };
     loose->id = arena_copy(arena, lease->id);
     loose->output = arena_copy(arena, lease->output);
-    bool good = loose->id.data && loose->output.data && read_blame(lease, arena, &loose->note);
+    loose->holder = arena_copy(arena, lease->holder);
+    bool good = loose->id.data && loose->output.data && loose->holder.data &&
+                read_blame(lease, loose->died, arena, &loose->note);
     for (size_t i = 0; i < lease->scope_count && good; i++)
         if (lease->scopes[i].kind == SCOPE_CHUNK) {
             sources[loose->source_count] = arena_copy(arena, lease->scopes[i].name);
@@ -105,6 +116,23 @@ static enum hf_status look(struct shelf *shelf, struct view home, struct gatheri
 
 /* ---- Settling them ------------------------------------------------------------------- */
 
+/* A dead worker cannot tell what became of its job: whoever settles its lease does. Noted once,
+ * however many settle it. */
+static void note_lost(struct shelf *shelf, const struct loose *loose,
+                      struct tend_report *report)
+{
+    struct hf_error ignored;
+    struct job_record record = { .id = loose->output,
+                                 .worker = loose->holder,
+                                 .end = view_of(job_end_name(JOB_LOST)),
+                                 .why = VIEW(DIED),
+                                 .level = loose->level,
+                                 .sources = loose->source_count,
+                                 .took_ms = loose->held.us > 0 ? loose->held.us / 1000 : 0 };
+    report->requests++;
+    jobs_note(shelf, &record, &ignored);
+}
+
 static enum hf_status settle_one(struct shelf *shelf, const struct loose *loose,
                                  struct tend_report *report, struct hf_error *error)
 {
@@ -136,6 +164,8 @@ static enum hf_status settle_one(struct shelf *shelf, const struct loose *loose,
         *error = op.error;
     else if (answer == CONDEMN_DONE)
         report->condemned++;
+    if (status == HF_OK && answer == CONDEMN_DONE && loose->died)
+        note_lost(shelf, loose, report);
     return status;
 }
 

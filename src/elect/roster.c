@@ -78,6 +78,7 @@ struct listing {
     struct member *members;
     size_t count;
     size_t room;
+    struct wall_time told; /* the store's time, as its reply had it; or INT64_MIN */
 };
 
 #define ROOM_FIRST 64
@@ -121,6 +122,8 @@ static enum hf_status take_pages(struct listing *listing, struct hf_error *error
     for (size_t page = 0; page < PAGES_MAX && listing->count < ROSTER_MEMBERS_MAX &&
                           status == HF_OK && pages_next(&pages, listing->store);
          page++) {
+        if (pages.list.stamp.known && !pages.list.stamp.cached)
+            listing->told = pages.list.stamp.date;
         for (size_t i = 0; i < pages.list.count && status == HF_OK; i++)
             if (listing->count < ROSTER_MEMBERS_MAX)
                 status = take_entry(listing, &pages.list.entries[i], error);
@@ -144,14 +147,27 @@ static bool is_within(const struct member *member, struct wall_time newest, stru
     return wall_since(newest, member->modified).us <= beats * beat.us + MODIFIED_GRAIN.us;
 }
 
-static enum hf_status list(struct listing *listing, struct hf_error *error)
+/* The time now, on the clock that the modified times are of: the date of the reply, or the calendar
+ * of the machine whose files they are. INT64_MIN: unknown. */
+static struct wall_time time_now(const struct listing *listing)
 {
+    bool local = listing->store->traits.clock == STORE_CLOCK_BOOT;
+    return local ? env_wall(listing->store->env) : listing->told;
+}
+
+/* `from_outside`: by one who is no member. A member has just written itself, so that the newest of
+ * all tells the time; of a group whose members are all dead only the clock does. */
+static enum hf_status list(struct listing *listing, bool from_outside, struct hf_error *error)
+{
+    listing->told = (struct wall_time){ INT64_MIN };
     enum hf_status status = take_pages(listing, error);
     if (status != HF_OK) {
         error_prefix(error, "list %.*s", VIEW_ARGS(listing->prefix));
         return status;
     }
     struct wall_time newest = newest_of(listing->members, listing->count);
+    if (from_outside && wall_before(newest, time_now(listing)))
+        newest = time_now(listing);
     for (size_t i = 0; i < listing->count; i++)
         listing->members[i].present =
             is_within(&listing->members[i], newest, listing->beat, ROSTER_BEATS_MISSED);
@@ -171,7 +187,7 @@ enum hf_status roster_members(struct store *store, struct view group, struct spa
     struct listing listing = {
         .store = store, .prefix = prefix_of(group, space), .beat = beat, .arena = arena
     };
-    status = list(&listing, error);
+    status = list(&listing, /* from_outside */ true, error);
     if (status == HF_OK) {
         *ret_members = listing.members;
         *ret_count = listing.count;
@@ -275,7 +291,7 @@ static enum hf_status list_again(struct roster *roster, struct hf_error *error)
                                .prefix = prefix_of(view_of(roster->group), space),
                                .beat = roster->beat,
                                .arena = &arena };
-    enum hf_status status = list(&listing, error);
+    enum hf_status status = list(&listing, /* from_outside */ false, error);
     if (status == HF_OK)
         status = keep_present(roster, &listing, &arena, error);
     if (status != HF_OK) {

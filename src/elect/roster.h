@@ -2,7 +2,9 @@
  *
  * A member writes its object again with every beat. A listing is the roster: who wrote within
  * the last ROSTER_BEATS_MISSED beats, as the store's modified times tell, compared with the
- * newest of the group, which all come from the store's side; no clock of ours is asked. Who
+ * newest of the group, which all come from the store's side; no clock of ours is asked. One who
+ * looks from outside, and so cannot tell a dead group from a live one by that, also takes the time
+ * of the store's reply, or of a local store the calendar of its machine. Who
  * leaves in order deletes its object; what the dead leave behind is deleted by whoever finds
  * it ROSTER_DEAD_BEATS beats old. */
 #ifndef ELECT_ROSTER_H
