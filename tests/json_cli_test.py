@@ -169,6 +169,16 @@ def _(s):
         equal(told["outcome"], "waiting" if args[0] == "key" else "held")
 
 
+@it("who asks once a period is told who did it, and when it may be done again", LOCAL)
+def _(s):
+    s.run("run", "--once-per", "1h", "nightly", "--", "true")
+    for args in (["run", "--once-per", "1h", "nightly", "--", "true"],
+                 ["acquire", "--once-per", "1h", "nightly"]):
+        told = json.loads(s.run("--json", *args, expect=code(s, "ALREADY")).stderr)
+        equal((told["outcome"], told["scope"]), ("already", "named:nightly"))
+        true(told["holder"] and 53 * 60000 < told["retry_after_ms"] <= 54 * 60000, told)
+
+
 @it("chunks that are leased already are all listed, with who has each", LOCAL)
 def _(s):
     chunks = [f"chunk:data/{letter}" for letter in "abcd"]

@@ -116,7 +116,8 @@ void refusal_add_lease(json_t **refusal, const struct sight *sight, const struct
 /* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
 void append_blocker(struct buffer *to, struct hf_lock *lock);
 
-/* Puts that in the place of an error that only says that it is held. */
+/* Puts that in the place of an error that only says that it is held; for --json also who has it, or
+ * has done it already, and when to try again. */
 void lock_explain(struct cli *cli, struct hf_lock *lock);
 
 /* "joe@host", for the record. */

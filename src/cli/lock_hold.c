@@ -204,8 +204,54 @@ void append_blocker(struct buffer *to, struct hf_lock *lock)
     find_blockers(to, /* refusal */ NULL, lock);
 }
 
+static struct span once_period(const struct hf_lock_options *options)
+{
+    int64_t slack_ms = options->once_slack_ms;
+    if (slack_ms == 0)
+        slack_ms = options->once_per_ms / 10;
+    return SPAN_MS(options->once_per_ms - (slack_ms > 0 ? slack_ms : 0));
+}
+
+/* Who did it, and when it may be done again. */
+static enum hf_status find_done(void *argument, const struct sight *sight,
+                                struct hf_error *error)
+{
+    struct blocker *blocker = argument;
+    const struct hf_lock *lock = blocker->lock;
+    const struct lease_table *table = sight->table;
+    struct lease wanted = { .scopes = lock->scopes, .scope_count = lock->scope_count };
+    char text[SCOPE_TEXT_MAX + 1];
+    (void)error;
+    for (size_t i = table ? table->lease_count : 0; i-- > 0 && !*blocker->refusal;) {
+        const struct lease *lease = table->leases[i];
+        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, &wanted))
+            continue;
+        struct span ago = once_per_age(lease, &sight->evidence);
+        struct span left = SPAN_US(once_period(&lock->options).us - ago.us);
+        *blocker->refusal = json_object();
+        json_add_words(blocker->refusal, "holder", lease->holder);
+        json_add(blocker->refusal, "scope", json_string(scope_text(&lock->scopes[0], text)));
+        json_add_span(blocker->refusal, "retry_after_ms", left.us > 0 ? left : SPAN_US(0));
+    }
+    return HF_OK;
+}
+
+static void explain_done(struct cli *cli, struct hf_lock *lock)
+{
+    struct blocker blocker = { .lock = lock, .refusal = &cli->refusal };
+    struct look look;
+    struct hf_error ignored;
+    look_init(&look, lock->client);
+    look_at(&look, doc_key(lock->place->doc), find_done, &blocker, &ignored);
+    look_release(&look);
+}
+
 void lock_explain(struct cli *cli, struct hf_lock *lock)
 {
+    if (cli->error.status == HF_ALREADY && cli->json)
+        explain_done(cli, lock);
+    if (cli->error.status != HF_HELD && cli->error.status != HF_TIMEOUT)
+        return;
     struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
     find_blockers(&text, cli->json ? &cli->refusal : NULL, lock);
     if (text.size > 0 && lock->scope_count > 0 && lock->scopes[0].kind == SCOPE_CHUNK)
@@ -306,8 +352,7 @@ static void cancel_lock(void *argument)
 enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
 {
     wait_in_line(cli, &(struct wait_call){ lock->place, acquire_lock, cancel_lock, lock });
-    if (cli->error.status == HF_HELD || cli->error.status == HF_TIMEOUT)
-        lock_explain(cli, lock);
+    lock_explain(cli, lock);
     return cli->error.status;
 }
 

@@ -120,7 +120,7 @@ enum hf_status run_wait(struct run *run, const struct hf_lock_options *options, 
         return error_set(&cli->error, HF_CANCELLED, "stopped by a signal");
     }
     cli->error = waiting.error;
-    if (run->lock && (status == HF_HELD || status == HF_TIMEOUT))
+    if (run->lock)
         lock_explain(cli, run->lock);
     return status;
 }

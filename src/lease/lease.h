@@ -148,6 +148,9 @@ bool leases_conflict(const struct lease *a, const struct lease *b);
 /* Whether they are about the same: equal scopes, in whatever order. */
 bool leases_same_scopes(const struct lease *a, const struct lease *b);
 
+/* How long ago a completed one counts from, at least, for who asks once a period. */
+struct span once_per_age(const struct lease *lease, const struct evidence *evidence);
+
 /* Whether whoever gets in the way of one gets in the way of the other. */
 bool leases_same_wish(const struct lease *a, const struct lease *b);
 

@@ -38,6 +38,12 @@ static int64_t age_us(const struct lease *lease, const struct evidence *evidence
         .us;
 }
 
+struct span once_per_age(const struct lease *lease, const struct evidence *evidence)
+{
+    int64_t ago_us = age_us(lease, evidence);
+    return SPAN_US(ago_us > 0 ? ago_us : 0);
+}
+
 bool time_is_yet_unknown(const struct evidence *evidence)
 {
     return !evidence->time_known && evidence->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME);
