@@ -66,9 +66,11 @@
  * giving it back in the background until that is settled or the lease is over.
  *
  * CONVENTIONS. Handles are opaque. Options are structs with an initialiser, refused when out of
- * range. Outputs are named ret_..., and are set on success only. Texts end with NUL and are
- * copied. `error` may be NULL; else it is always set. The library never logs, exits or installs
- * signal handlers.
+ * range. Outputs are named ret_..., and are set on success only, except that a handle is NULL
+ * after a failure. Texts end with NUL and are copied. `error` may be NULL; else it is always set.
+ * Any other pointer that is NULL, where nothing says that it may be, is INVALID: so calls after
+ * one that has failed fail, too, and do no harm. The library never logs, exits or installs signal
+ * handlers.
  *
  * THREADS. Every function may be called from any thread, on the same handle too, except that
  * ..._close and ..._free must be the last call on a handle. What a call says more about threads
@@ -89,6 +91,13 @@ extern "C" {
 #define HF_API __attribute__((visibility("default")))
 #else
 #define HF_API
+#endif
+
+/* The value of an initialiser, in the words of either language. */
+#ifdef __cplusplus
+#define HF_VALUE_(type, ...) (type{ __VA_ARGS__ })
+#else
+#define HF_VALUE_(type, ...) ((struct type){ __VA_ARGS__ })
 #endif
 
 /* ---- Statuses ------------------------------------------------------------------------ */
@@ -161,7 +170,8 @@ struct hf_client_options {
     bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
 };
 
-#define HF_CLIENT_OPTIONS ((struct hf_client_options){ .ns = NULL, .skew_tolerance_ms = -1 })
+/* Names the fields in their order, as do those below. */
+#define HF_CLIENT_OPTIONS HF_VALUE_(hf_client_options, NULL, NULL, 0, -1, false)
 
 /* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL.
  * Reads what the bucket says of itself (one get); a store on the network that nobody has tried is
@@ -222,7 +232,8 @@ struct hf_lock_options {
     void *notify_argument;
 };
 
-#define HF_LOCK_OPTIONS ((struct hf_lock_options){ .ttl_ms = 30000 })
+#define HF_LOCK_DEFAULTS_ 30000, HF_EXCLUSIVE, 0, false, 0, 0, 0, NULL, 0, NULL, NULL, NULL
+#define HF_LOCK_OPTIONS   HF_VALUE_(hf_lock_options, HF_LOCK_DEFAULTS_)
 
 /* ONCE A PERIOD. A lock that is acquired with once_per_ms is granted only if nobody who held
  * the same scopes called hf_lock_complete within that time, counted from when *they* were
@@ -458,7 +469,7 @@ struct hf_key_options {
     bool
         staged; /* changes are published by the release, all or none, and lost with the lease */
 };
-#define HF_KEY_OPTIONS ((struct hf_key_options){ .lock = { .ttl_ms = 30000 } })
+#define HF_KEY_OPTIONS HF_VALUE_(hf_key_options, { HF_LOCK_DEFAULTS_ }, false)
 
 /* A handle for a key: local, as hf_lock_new. `options` may be NULL. */
 HF_API enum hf_status hf_key_new(struct hf_client *client, const char *name,
@@ -522,7 +533,7 @@ HF_API enum hf_status hf_key_get_file(struct hf_client *client, const char *name
 struct hf_txn_options {
     const char *id; /* of one that another process has begun; NULL: a new one */
 };
-#define HF_TXN_OPTIONS ((struct hf_txn_options){ .id = NULL })
+#define HF_TXN_OPTIONS HF_VALUE_(hf_txn_options, NULL)
 
 /* Begins one, or joins one that is pending. When this returns, its record stands in the store. It
  * must be decided within a day (the late bound of the store's requests); then it is rolled back.

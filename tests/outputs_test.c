@@ -38,21 +38,31 @@ static struct outputs untouched(void)
                              .error = { (enum hf_status)99, "untouched" } };
 }
 
+/* A handle that the call was to make is NULL after a failure; others are as they were. */
+static bool handle_is_right(const void *handle, const char *call, const char *argument)
+{
+    return handle == (strstr(call, argument) ? NULL : UNTOUCHED);
+}
+
 static void check_failed(const struct outputs *out, enum hf_status status, const char *call)
 {
     if (status == HF_OK)
         FAIL("%s: OK", call);
-    if (out->client != UNTOUCHED || out->lock != UNTOUCHED || out->key != UNTOUCHED ||
-        out->keys[0] != UNTOUCHED || out->keys[1] != UNTOUCHED || out->txn != UNTOUCHED ||
-        out->data != UNTOUCHED || out->size != NUMBER || out->token != NUMBER ||
-        !out->free[0] || out->free[1] || out->decision != (enum hf_decision)7)
+    if (!handle_is_right(out->client, call, "&out.client") ||
+        !handle_is_right(out->lock, call, "&out.lock") ||
+        !handle_is_right(out->key, call, "&out.key,") ||
+        !handle_is_right(out->keys[0], call, "out.keys") ||
+        !handle_is_right(out->keys[1], call, "out.keys") ||
+        !handle_is_right(out->txn, call, "&out.txn") || out->data != UNTOUCHED ||
+        out->size != NUMBER || out->token != NUMBER || !out->free[0] || out->free[1] ||
+        out->decision != (enum hf_decision)7)
         FAIL("%s: %s, and an output was set", call, hf_status_name(status));
     if (out->error.status != status || out->error.why[0] == '\0')
         FAIL("%s: %s, and the error says %d: %s", call, hf_status_name(status),
              (int)out->error.status, out->error.why);
 }
 
-/* Fails, sets no output, and sets the error. */
+/* Fails, sets no output but a handle to NULL, and sets the error. */
 #define FAILS(call)                                       \
     do {                                                  \
         struct outputs out = untouched();                 \
@@ -186,7 +196,7 @@ static void without_an_error(void **state)
        hf_key_get(pair->one.client, "none", 10, &out.data, &out.size, NULL, NULL));
     IS(HF_NOT_FOUND,
        hf_fenced_get(pair->one.client, "none", 10, &out.data, &out.size, NULL, NULL));
-    ASSERT(out.lock == UNTOUCHED && out.key == UNTOUCHED && out.data == UNTOUCHED);
+    ASSERT(out.lock == NULL && out.key == NULL && out.data == UNTOUCHED);
 }
 
 int main(void)

@@ -501,7 +501,7 @@ static void the_number_of_keys_has_a_bound(void **state)
     struct pair *pair = *state;
     char text[TXN_KEYS_MAX + 1][8];
     const char *names[TXN_KEYS_MAX + 1], *bad = "A b";
-    struct hf_key *keys[TXN_KEYS_MAX + 1];
+    struct hf_key *keys[TXN_KEYS_MAX + 1], *more;
     for (size_t i = 0; i <= TXN_KEYS_MAX; i++) {
         snprintf(text[i], sizeof text[i], "k%03zu", i);
         names[i] = text[i];
@@ -513,7 +513,7 @@ static void the_number_of_keys_has_a_bound(void **state)
     IS(HF_INVALID, hf_txn_acquire(txn, &bad, 1, NULL, 0, keys, &error));
     ASSERT(objects_below(&pair->world, DOCUMENTS) == 0);
     MUST(hf_txn_acquire(txn, names, TXN_KEYS_MAX, NULL, 0, keys, &error));
-    IS(HF_INVALID, hf_txn_acquire(txn, &names[TXN_KEYS_MAX], 1, NULL, 0, keys, &error));
+    IS(HF_INVALID, hf_txn_acquire(txn, &names[TXN_KEYS_MAX], 1, NULL, 0, &more, &error));
     update(keys[TXN_KEYS_MAX - 1], "last");
     update(keys[0], "first");
     commit(txn);

@@ -61,3 +61,24 @@ void error_about(struct hf_error *error, const char *path)
 {
     error_prefix(error, "%.*s", ERROR_PATH_MAX, path);
 }
+
+enum hf_status error_if_null(struct hf_error *error, const char *names,
+                             const void *const *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strcspn(names, ",");
+        if (!pointers[i])
+            return error_set(error, HF_INVALID, "%.*s must not be NULL", (int)length, names);
+        names += length + strspn(names + length, ", ");
+    }
+    return HF_OK;
+}
+
+enum hf_status error_if_null_among(struct hf_error *error, const char *name,
+                                   const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!texts[i])
+            return error_set(error, HF_INVALID, "%s[%zu] must not be NULL", name, i);
+    return HF_OK;
+}

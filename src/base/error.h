@@ -45,6 +45,18 @@ static inline enum hf_status error_tell(struct hf_error *error, enum hf_status s
     return status;
 }
 
+/* INVALID with the name of the first of these pointers that is NULL: what a public call cannot do
+ * without, checked before anything is touched. At most ten of them. */
+#define ERROR_IF_NULL(error, ...)                                            \
+    error_if_null(error, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, \
+                  sizeof((const void *const[]){ __VA_ARGS__ }) / sizeof(void *))
+enum hf_status error_if_null(struct hf_error *error, const char *names,
+                             const void *const *pointers, size_t count);
+
+/* The same for the texts of an array. */
+enum hf_status error_if_null_among(struct hf_error *error, const char *name,
+                                   const char *const *texts, size_t count);
+
 static inline enum hf_status error_no_memory(struct hf_error *error)
 {
     return error_set(error, HF_UNAVAILABLE, "out of memory");

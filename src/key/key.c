@@ -68,6 +68,10 @@ enum hf_status hf_key_new(struct hf_client *client, const char *name,
                           const struct hf_key_options *options, struct hf_key **ret_key,
                           struct hf_error *error)
 {
+    if (ret_key)
+        *ret_key = NULL;
+    if (ERROR_IF_NULL(error, client, name, ret_key) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = key_new_for(client, name, options, /* txn */ NULL, ret_key, error);
     return status == HF_OK ? error_clear(error) : status;
 }
@@ -100,7 +104,7 @@ void hf_key_detach(struct hf_key *key)
 
 struct hf_lock *hf_key_lock(struct hf_key *key)
 {
-    return key->lock;
+    return key ? key->lock : NULL;
 }
 
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease)
@@ -248,6 +252,9 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
                               struct hf_error *error)
 {
     struct hf_error why;
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
     client_active(key->client);
     env_mutex_lock(&key->calls);
     enum hf_status status = acquire_anyhow(key, wait_ms, &why);
@@ -262,6 +269,8 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
 
 enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
     client_active(key->client);
     return hf_lock_renew(key->lock, error);
 }
@@ -370,6 +379,8 @@ static enum hf_status end_alone(struct hf_key *key, bool commit, struct hf_error
 enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
                               struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
     client_active(key->client);
     if (key->txn)
         return decision == HF_COMMIT ? hf_txn_commit(key->txn, /* ret_decision */ NULL, error)
@@ -461,6 +472,10 @@ enum hf_status hf_key_adopt(struct hf_client *client, const char *lease,
                             const struct hf_key_options *options, struct hf_key **ret_key,
                             struct hf_error *error)
 {
+    if (ret_key)
+        *ret_key = NULL;
+    if (ERROR_IF_NULL(error, client, lease, ret_key) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     enum hf_status status =
         key_adopt_for(client, lease, options, /* txn */ NULL, ret_key, error);

@@ -124,6 +124,13 @@ void bodies_delete(struct hf_client *client, struct view ns, struct view name,
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info);
 
+/* The same where nothing is known, or nobody asks. */
+static inline void key_info_clear(struct hf_key_info *ret_info)
+{
+    if (ret_info)
+        key_info_fill(NULL, NULL, HF_KEY_NONE, ret_info);
+}
+
 /* ---- Stages of transactions (settle.c) ----------------------------------------------- */
 
 /* Settles the stage of a place, if it has one that is decided or abandoned: reads the record, then

@@ -421,13 +421,15 @@ enum hf_status hf_key_update(struct hf_key *key, const void *data, size_t size,
                              const struct hf_key_if *when, struct hf_key_info *info,
                              struct hf_error *error)
 {
-    struct content content = { .bytes = { size ? data : "", size }, .fd = -1, .size = size };
-    if (size > BODY_BYTES_MAX) {
-        if (info)
-            key_info_fill(NULL, NULL, HF_KEY_NONE, info);
+    if (size == 0)
+        data = "";
+    struct content content = { .bytes = { data, size }, .fd = -1, .size = size };
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, key, data) != HF_OK)
+        return HF_INVALID;
+    if (size > BODY_BYTES_MAX)
         return error_set(error, HF_INVALID, "%zu bytes are too many at once; give a file",
                          size);
-    }
     return change_key(key, &content, when, info, error);
 }
 
@@ -447,8 +449,9 @@ enum hf_status hf_key_update_file(struct hf_key *key, int fd, const struct hf_ke
                                   struct hf_key_info *info, struct hf_error *error)
 {
     struct content content = { .bytes = VIEW(""), .fd = fd };
-    if (info)
-        key_info_fill(NULL, NULL, HF_KEY_NONE, info);
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = file_size(fd, &content.size, error);
     if (status != HF_OK)
         return status;
@@ -463,5 +466,8 @@ enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *when,
                              struct hf_key_info *info, struct hf_error *error)
 {
     const struct content nothing = { .bytes = VIEW(""), .fd = -1, .removed = true };
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
     return change_key(key, &nothing, when, info, error);
 }

@@ -313,6 +313,9 @@ enum hf_status hf_key_get(struct hf_client *client, const char *name, size_t siz
 {
     struct buffer body = BUFFER_INIT(size_max < BODY_BYTES_MAX ? size_max : BODY_BYTES_MAX);
     const struct sink sink = { .body = &body, .fd = -1 };
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, client, name, ret_data, ret_size) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = read_to(client, name, &sink, info, error);
     if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
         status = error_no_memory(error);
@@ -330,13 +333,14 @@ enum hf_status hf_key_get_file(struct hf_client *client, const char *name, int f
 {
     const struct sink sink = { .fd = fd };
     uint64_t size;
+    key_info_clear(info);
+    if (ERROR_IF_NULL(error, client, name) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = file_size(fd, &size, error);
     if (status == HF_OK && size > 0)
         status = error_set(error, HF_INVALID, "the file to read into must be empty");
     if (status == HF_OK)
         return read_to(client, name, &sink, info, error);
-    if (info)
-        key_info_fill(NULL, NULL, HF_KEY_NONE, info);
     return status;
 }
 

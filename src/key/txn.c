@@ -103,6 +103,10 @@ enum hf_status hf_txn_begin(struct hf_client *client, const struct hf_txn_option
     const char *id = options ? options->id : NULL;
     struct hf_txn *txn;
     struct hf_error why;
+    if (ret_txn)
+        *ret_txn = NULL;
+    if (ERROR_IF_NULL(error, client, ret_txn) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     if (id && txn_check_id(view_of(id), error) != HF_OK)
         return HF_INVALID;
@@ -138,7 +142,7 @@ enum hf_status txn_open(struct hf_client *client, char ret_id[TXN_ID_SIZE + 1],
 
 const char *hf_txn_id(const struct hf_txn *txn)
 {
-    return txn->id;
+    return txn ? txn->id : "";
 }
 
 /* ---- Taking keys --------------------------------------------------------------------- */
@@ -359,6 +363,11 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
                               struct hf_key **ret_keys, struct hf_error *error)
 {
     struct hf_error why;
+    for (size_t i = 0; ret_keys && i < count; i++)
+        ret_keys[i] = NULL;
+    if (ERROR_IF_NULL(error, txn, names, ret_keys) != HF_OK ||
+        error_if_null_among(error, "names", names, count) != HF_OK)
+        return HF_INVALID;
     if (wait_ms < 0)
         return error_set(error, HF_INVALID, "a wait is not less than nothing");
     client_active(txn->client);

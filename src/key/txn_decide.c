@@ -231,6 +231,8 @@ static enum hf_status decide_public(struct hf_txn *txn, enum txn_state wanted,
                                     enum hf_decision *ret_decision, struct hf_error *error)
 {
     struct hf_error why;
+    if (ERROR_IF_NULL(error, txn) != HF_OK)
+        return HF_INVALID;
     client_active(txn->client);
     env_mutex_lock(&txn->mutex);
     enum hf_status status = decide_locked(txn, wanted, &why);

@@ -123,6 +123,9 @@ enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *k
     struct unleased asked = { .keys = keys, .count = count };
     struct hf_error why = { .status = HF_OK };
     enum hf_status status = HF_OK;
+    if (ERROR_IF_NULL(error, client, keys, ret_free) != HF_OK ||
+        error_if_null_among(error, "keys", keys, count) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     bool *done = calloc(count > 0 ? count : 1, 2 * sizeof *done);
     if (!done)

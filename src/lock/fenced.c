@@ -441,16 +441,22 @@ enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *
                              size_t size, struct hf_error *error)
 {
     struct hf_error why;
+    if (size == 0)
+        data = "";
+    if (ERROR_IF_NULL(error, lock, key, data) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
-    return error_tell(
-        error, fenced_write(lock, view_of(key), (struct view){ size ? data : "", size }, &why),
-        &why);
+    return error_tell(error,
+                      fenced_write(lock, view_of(key), (struct view){ data, size }, &why),
+                      &why);
 }
 
 enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
                                   struct hf_error *error)
 {
     struct hf_error why;
+    if (ERROR_IF_NULL(error, lock, key) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
     return error_tell(error, write_file(lock, view_of(key), fd, &why), &why);
 }
@@ -461,6 +467,8 @@ enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key, struct hf
     struct content nothing = {
         .kind = FENCE_DELETED, .bytes = VIEW(""), .fd = -1, .xxh3 = hash_xxh3(VIEW(""))
     };
+    if (ERROR_IF_NULL(error, lock, key) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
     return error_tell(error, write_content(lock, view_of(key), &nothing, &why), &why);
 }

@@ -246,6 +246,8 @@ enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t s
     struct hf_error why;
     struct buffer body = BUFFER_INIT(size_max < BODY_BYTES_MAX ? size_max : BODY_BYTES_MAX);
     uint64_t token;
+    if (ERROR_IF_NULL(error, client, key, ret_data, ret_size) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     enum hf_status status = fenced_read(client, view_of(key), &body, &token, &why);
     if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
@@ -280,6 +282,8 @@ enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int
 {
     struct hf_error why;
     struct sink sink = { .fd = fd };
+    if (ERROR_IF_NULL(error, client, key) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     enum hf_status status = check_readable(fd, &why);
     if (status == HF_OK)

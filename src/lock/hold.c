@@ -49,6 +49,8 @@ static enum hf_status say(enum hf_status status, struct hf_error *error)
 
 enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     env_mutex_lock(&lock->client->keeper.mutex);
     enum hf_status status = lock_check_locked(lock);
     env_mutex_unlock(&lock->client->keeper.mutex);
@@ -60,6 +62,8 @@ enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error)
 int64_t hf_lock_remaining_ms(struct hf_lock *lock)
 {
     struct mono_time now;
+    if (!lock)
+        return 0;
     env_mutex_lock(&lock->client->keeper.mutex);
     struct mono_time end = end_locked(lock, &now);
     bool held = lock_check_locked(lock) == HF_OK;
@@ -69,6 +73,8 @@ int64_t hf_lock_remaining_ms(struct hf_lock *lock)
 
 uint64_t hf_lock_token(struct hf_lock *lock)
 {
+    if (!lock)
+        return 0;
     env_mutex_lock(&lock->client->keeper.mutex);
     uint64_t token = lock->token;
     env_mutex_unlock(&lock->client->keeper.mutex);
@@ -119,6 +125,8 @@ static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct req
 
 enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     struct hf_client *client = lock->client;
     struct request request, *requests[] = { &request };
     struct mono_time now;
@@ -202,16 +210,22 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
 
 enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     return lock_end(lock, TABLE_RELEASE, NULL, NULL, error);
 }
 
 enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     return lock_end(lock, TABLE_COMPLETE, note, NULL, error);
 }
 
 enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     return lock_end(lock, TABLE_FAIL, note, NULL, error);
 }
 
@@ -220,6 +234,8 @@ enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_er
 enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                             struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock, text) != HF_OK)
+        return HF_INVALID;
     env_mutex_lock(&lock->client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
     struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->place->doc) };
@@ -324,6 +340,10 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
     struct lease_name name = { 0 };
     struct place *place;
     struct hf_lock *lock;
+    if (ret_lock)
+        *ret_lock = NULL;
+    if (ERROR_IF_NULL(error, client, text, ret_lock) != HF_OK)
+        return HF_INVALID;
     used.output = used.note = NULL;
     client_active(client);
     enum hf_status status = parse_lease(client, text, &name, error);
@@ -353,6 +373,8 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
     struct lease_name name = { 0 };
     struct place *place;
     struct request request, *requests[] = { &request };
+    if (ERROR_IF_NULL(error, client, text) != HF_OK)
+        return HF_INVALID;
     client_active(client);
     enum hf_status status = parse_lease(client, text, &name, error);
     if (status == HF_OK)

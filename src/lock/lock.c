@@ -142,10 +142,16 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
     struct place *place;
     struct hf_lock *lock;
     char key[KEY_BYTES_MAX + 1];
+    if (ret_lock)
+        *ret_lock = NULL;
+    if (ERROR_IF_NULL(error, client, scopes, ret_lock) != HF_OK)
+        return HF_INVALID;
     if (!options)
         options = &defaults;
     if (count == 0 || count > LEASE_SCOPES_MAX)
         return error_set(error, HF_INVALID, "a lock has 1 to %d scopes", LEASE_SCOPES_MAX);
+    if (error_if_null_among(error, "scopes", scopes, count) != HF_OK)
+        return HF_INVALID;
     enum hf_status status = check_options(options, error);
     if (status == HF_OK)
         status = read_scopes(client, scopes, count, &parsed, key, error);
@@ -175,6 +181,10 @@ enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
                            const struct hf_lock_options *options, struct hf_lock **ret_lock,
                            struct hf_error *error)
 {
+    if (ret_lock)
+        *ret_lock = NULL;
+    if (ERROR_IF_NULL(error, client, scope, ret_lock) != HF_OK)
+        return HF_INVALID;
     return hf_lock_new_many(client, &scope, 1, options, ret_lock, error);
 }
 
@@ -509,6 +519,8 @@ static enum hf_status acquire(struct hf_lock *lock, struct mono_time deadline,
 enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_error *error)
 {
     bool held;
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     if (wait_ms < 0)
         return error_set(error, HF_INVALID, "a wait is not less than nothing");
     client_active(lock->client);
@@ -525,6 +537,8 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
 enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
 {
     bool held;
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     forget_cancel(lock);
@@ -546,6 +560,8 @@ static enum lock_state state_of(struct hf_lock *lock)
 enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 {
     enum hf_status status;
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     switch (state_of(lock)) {
@@ -562,6 +578,8 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 
 enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
 {
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
     client_active(lock->client);
     room_cancel(lock->place, &lock->seat);
     env_mutex_lock(&lock->calls);
@@ -573,6 +591,8 @@ enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
 
 bool hf_lock_blocked(struct hf_lock *lock, size_t index)
 {
+    if (!lock)
+        return false;
     env_mutex_lock(&lock->client->keeper.mutex);
     bool blocked = lock->blocked && index < lock->scope_count && lock->blocked[index];
     env_mutex_unlock(&lock->client->keeper.mutex);

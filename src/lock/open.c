@@ -23,6 +23,10 @@ enum hf_status hf_client_open(const char *url, const struct hf_client_options *o
     struct hf_error why;
     struct store *store;
     char holder[HOLDER_BYTES_MAX + 1];
+    if (ret_client)
+        *ret_client = NULL;
+    if (ERROR_IF_NULL(error, url, ret_client) != HF_OK)
+        return HF_INVALID;
     holder_name(holder, sizeof holder);
     if (!used.holder)
         used.holder = holder;

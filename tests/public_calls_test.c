@@ -1,0 +1,478 @@
+/* public_calls_test.c: what a caller gets wrong in C is answered with INVALID and a sentence: a
+ * NULL for each pointer of each call of holdfast.h, and URLs that name no store. */
+#include "holdfast.h"
+
+#include "test.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is good in every call but one that is left out. */
+struct good {
+    struct hf_client *client;
+    struct hf_lock *lock; /* held */
+    struct hf_key *key;
+    struct hf_txn *txn;
+    char lease[HF_LEASE_TEXT_MAX];
+};
+
+static const char *const names[] = { "a", "b" };
+static const char *const with_null[] = { "a", NULL };
+
+/* Calls with everything that `argument` does not leave out, counted from 0; -1 when there is no
+ * such argument. */
+typedef int (*call)(const struct good *good, int argument, struct hf_error *error);
+
+/* A handle that a failed call did not make is NULL, whatever stood there before. */
+static char before[] = "was here before";
+#define FILLED(type) (struct type *)(void *)before
+
+#define LEFT_OUT(number, value) (argument == (number) ? NULL : (value))
+
+static int client_open(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_client *client = FILLED(hf_client);
+    (void)good;
+    int status = (int)hf_client_open(LEFT_OUT(0, "mem:"), NULL, LEFT_OUT(1, &client), error);
+    assert_true(argument != 0 || client == NULL);
+    return argument < 2 ? status : -1;
+}
+
+static int lock_new(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_lock *lock = FILLED(hf_lock);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_lock_new(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), NULL,
+                                  LEFT_OUT(2, &lock), error);
+    assert_true(argument == 2 || lock == NULL);
+    return status;
+}
+
+static int lock_new_many(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_lock *lock = FILLED(hf_lock);
+    if (argument > 3)
+        return -1;
+    int status = (int)hf_lock_new_many(LEFT_OUT(0, good->client),
+                                       LEFT_OUT(1, argument == 3 ? with_null : names), 2, NULL,
+                                       LEFT_OUT(2, &lock), error);
+    assert_true(argument == 2 || lock == NULL);
+    return status;
+}
+
+#define CALL_OF_LOCK(name, ...)                                                            \
+    static int lock_##name(const struct good *good, int argument, struct hf_error *error)  \
+    {                                                                                      \
+        return argument == 0 ? (int)hf_lock_##name(__VA_ARGS__, error) : ((void)good, -1); \
+    }
+CALL_OF_LOCK(acquire, NULL, 0)
+CALL_OF_LOCK(begin, NULL)
+CALL_OF_LOCK(poll, NULL)
+CALL_OF_LOCK(cancel, NULL)
+CALL_OF_LOCK(check, NULL)
+CALL_OF_LOCK(renew, NULL)
+CALL_OF_LOCK(release, NULL)
+CALL_OF_LOCK(complete, NULL, NULL)
+CALL_OF_LOCK(fail, NULL, NULL)
+
+static int lock_text(const struct good *good, int argument, struct hf_error *error)
+{
+    char text[HF_LEASE_TEXT_MAX];
+    return argument > 1 ? -1
+                        : (int)hf_lock_text(LEFT_OUT(0, good->lock), LEFT_OUT(1, text), error);
+}
+
+static int lock_adopt(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_lock *lock = FILLED(hf_lock);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_lock_adopt(LEFT_OUT(0, good->client), LEFT_OUT(1, good->lease), NULL,
+                                    LEFT_OUT(2, &lock), error);
+    assert_true(argument == 2 || lock == NULL);
+    return status;
+}
+
+static int break_lease(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_break(LEFT_OUT(0, good->client), LEFT_OUT(1, good->lease), NULL, NULL,
+                         error);
+}
+
+static int chunks_unleased(const struct good *good, int argument, struct hf_error *error)
+{
+    bool is_free[2];
+    if (argument > 3)
+        return -1;
+    return (int)hf_chunks_unleased(LEFT_OUT(0, good->client),
+                                   LEFT_OUT(1, argument == 3 ? with_null : names), 2,
+                                   LEFT_OUT(2, is_free), error);
+}
+
+static int fenced_put(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 2)
+        return -1;
+    return (int)hf_fenced_put(LEFT_OUT(0, good->lock), LEFT_OUT(1, "f"), LEFT_OUT(2, "data"), 4,
+                              error);
+}
+
+static int fenced_put_file(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_fenced_put_file(LEFT_OUT(0, good->lock), LEFT_OUT(1, "f"), 0, error);
+}
+
+static int fenced_delete(const struct good *good, int argument, struct hf_error *error)
+{
+    return argument > 1
+               ? -1
+               : (int)hf_fenced_delete(LEFT_OUT(0, good->lock), LEFT_OUT(1, "f"), error);
+}
+
+static int fenced_get(const struct good *good, int argument, struct hf_error *error)
+{
+    void *data;
+    size_t size;
+    if (argument > 3)
+        return -1;
+    return (int)hf_fenced_get(LEFT_OUT(0, good->client), LEFT_OUT(1, "f"), 100,
+                              LEFT_OUT(2, &data), LEFT_OUT(3, &size), NULL, error);
+}
+
+static int fenced_get_file(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_fenced_get_file(LEFT_OUT(0, good->client), LEFT_OUT(1, "f"), 0, NULL, error);
+}
+
+static int key_new(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key *key = FILLED(hf_key);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_key_new(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), NULL,
+                                 LEFT_OUT(2, &key), error);
+    assert_true(argument == 2 || key == NULL);
+    return status;
+}
+
+static int key_acquire(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key_info info = { .version = 7 };
+    (void)good;
+    if (argument > 0)
+        return -1;
+    int status = (int)hf_key_acquire(NULL, 0, &info, error);
+    assert_true(info.outcome == HF_KEY_NONE && info.version == 0);
+    return status;
+}
+
+static int key_keepalive(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_keepalive(NULL, error);
+}
+
+static int key_update(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_key_update(LEFT_OUT(0, good->key), LEFT_OUT(1, "data"), 4, NULL, NULL,
+                              error);
+}
+
+static int key_update_file(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_update_file(NULL, 0, NULL, NULL, error);
+}
+
+static int key_remove(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_remove(NULL, NULL, NULL, error);
+}
+
+static int key_release(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_release(NULL, HF_COMMIT, error);
+}
+
+static int key_adopt(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key *key = FILLED(hf_key);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_key_adopt(LEFT_OUT(0, good->client), LEFT_OUT(1, good->lease), NULL,
+                                   LEFT_OUT(2, &key), error);
+    assert_true(argument == 2 || key == NULL);
+    return status;
+}
+
+static int key_get(const struct good *good, int argument, struct hf_error *error)
+{
+    void *data;
+    size_t size;
+    if (argument > 3)
+        return -1;
+    return (int)hf_key_get(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), 100, LEFT_OUT(2, &data),
+                           LEFT_OUT(3, &size), NULL, error);
+}
+
+static int key_get_file(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_key_get_file(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), 0, NULL, error);
+}
+
+static int txn_begin(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_txn *txn = FILLED(hf_txn);
+    if (argument > 1)
+        return -1;
+    int status = (int)hf_txn_begin(LEFT_OUT(0, good->client), NULL, LEFT_OUT(1, &txn), error);
+    assert_true(argument == 1 || txn == NULL);
+    return status;
+}
+
+static int txn_acquire(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key *keys[] = { FILLED(hf_key), FILLED(hf_key) };
+    if (argument > 3)
+        return -1;
+    int status = (int)hf_txn_acquire(LEFT_OUT(0, good->txn),
+                                     LEFT_OUT(1, argument == 3 ? with_null : names), 2, NULL, 0,
+                                     LEFT_OUT(2, keys), error);
+    assert_true(argument == 2 || (keys[0] == NULL && keys[1] == NULL));
+    return status;
+}
+
+static int txn_commit(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_txn_commit(NULL, NULL, error);
+}
+
+static int txn_rollback(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_txn_rollback(NULL, NULL, error);
+}
+
+static const struct {
+    const char *name;
+    call call;
+} calls[] = {
+    { "hf_client_open", client_open },
+    { "hf_lock_new", lock_new },
+    { "hf_lock_new_many", lock_new_many },
+    { "hf_lock_acquire", lock_acquire },
+    { "hf_lock_begin", lock_begin },
+    { "hf_lock_poll", lock_poll },
+    { "hf_lock_cancel", lock_cancel },
+    { "hf_lock_check", lock_check },
+    { "hf_lock_renew", lock_renew },
+    { "hf_lock_release", lock_release },
+    { "hf_lock_complete", lock_complete },
+    { "hf_lock_fail", lock_fail },
+    { "hf_lock_text", lock_text },
+    { "hf_lock_adopt", lock_adopt },
+    { "hf_break", break_lease },
+    { "hf_chunks_unleased", chunks_unleased },
+    { "hf_fenced_put", fenced_put },
+    { "hf_fenced_put_file", fenced_put_file },
+    { "hf_fenced_delete", fenced_delete },
+    { "hf_fenced_get", fenced_get },
+    { "hf_fenced_get_file", fenced_get_file },
+    { "hf_key_new", key_new },
+    { "hf_key_acquire", key_acquire },
+    { "hf_key_keepalive", key_keepalive },
+    { "hf_key_update", key_update },
+    { "hf_key_update_file", key_update_file },
+    { "hf_key_remove", key_remove },
+    { "hf_key_release", key_release },
+    { "hf_key_adopt", key_adopt },
+    { "hf_key_get", key_get },
+    { "hf_key_get_file", key_get_file },
+    { "hf_txn_begin", txn_begin },
+    { "hf_txn_acquire", txn_acquire },
+    { "hf_txn_commit", txn_commit },
+    { "hf_txn_rollback", txn_rollback },
+};
+
+/* Those that give no status, or take no pointer. */
+static const char *const others[] = {
+    "hf_status_name",       "hf_status_text",  "hf_status_exit_code",
+    "hf_version",           "hf_client_close", "hf_lock_free",
+    "hf_lock_detach",       "hf_lock_blocked", "hf_lock_token",
+    "hf_lock_remaining_ms", "hf_free",         "hf_key_outcome_name",
+    "hf_key_free",          "hf_key_detach",   "hf_key_lock",
+    "hf_txn_free",          "hf_txn_id",
+};
+
+static struct good good_new(void)
+{
+    struct good good;
+    struct hf_error error;
+    assert_int_equal(hf_client_open("mem:", NULL, &good.client, &error), HF_OK);
+    assert_int_equal(hf_lock_new(good.client, "held", NULL, &good.lock, &error), HF_OK);
+    assert_int_equal(hf_lock_acquire(good.lock, 0, &error), HF_OK);
+    assert_int_equal(hf_lock_text(good.lock, good.lease, &error), HF_OK);
+    assert_int_equal(hf_key_new(good.client, "k", NULL, &good.key, &error), HF_OK);
+    assert_int_equal(hf_txn_begin(good.client, NULL, &good.txn, &error), HF_OK);
+    return good;
+}
+
+static void good_free(struct good *good)
+{
+    hf_txn_free(good->txn);
+    hf_key_free(good->key);
+    hf_lock_free(good->lock);
+    hf_client_close(good->client);
+}
+
+static void null_for_any_pointer_of_any_call_is_invalid_and_says_which(void **state)
+{
+    (void)state;
+    struct good good = good_new();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        int argument = 0;
+        for (;; argument++) {
+            struct hf_error error = { .status = HF_OK, .why = "" };
+            int status = calls[i].call(&good, argument, &error);
+            if (status < 0)
+                break;
+            if (status != HF_INVALID || error.status != HF_INVALID ||
+                !strstr(error.why, "must not be NULL"))
+                fail_msg("%s, pointer %d: %s: %s", calls[i].name, argument,
+                         hf_status_name((enum hf_status)status), error.why);
+            assert_int_equal(calls[i].call(&good, argument, /* error */ NULL), HF_INVALID);
+        }
+        assert_true(argument > 0);
+    }
+    assert_int_equal(hf_lock_check(good.lock, NULL), HF_OK);
+    good_free(&good);
+}
+
+static void calls_without_a_status_take_null(void **state)
+{
+    (void)state;
+    hf_client_close(NULL);
+    hf_lock_free(NULL);
+    hf_lock_detach(NULL);
+    hf_key_free(NULL);
+    hf_key_detach(NULL);
+    hf_txn_free(NULL);
+    hf_free(NULL);
+    assert_false(hf_lock_blocked(NULL, 0));
+    assert_int_equal(hf_lock_token(NULL), 0);
+    assert_int_equal(hf_lock_remaining_ms(NULL), 0);
+    assert_null(hf_key_lock(NULL));
+    assert_string_equal(hf_txn_id(NULL), "");
+}
+
+static void no_bytes_may_be_at_null(void **state)
+{
+    (void)state;
+    struct good good = good_new();
+    struct hf_error error;
+    assert_int_equal(hf_fenced_put(good.lock, "f", NULL, 0, &error), HF_OK);
+    assert_int_equal(hf_key_acquire(good.key, 0, NULL, &error), HF_OK);
+    assert_int_equal(hf_key_update(good.key, NULL, 0, NULL, NULL, &error), HF_OK);
+    good_free(&good);
+}
+
+static void a_url_that_names_no_store_is_invalid(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {
+        "",        "nonsense",        ":",           "://",
+        "s3:",     "s3://",           "s3:///x",     "http://host/x",
+        "dir:",    "dir:%zz",         "mem:?a=1",    "s3://b?endpoint=x",
+        "mem:?=1", "mem:x",           "s3://b?no=1", "dir:x?sync=1",
+        "/tmp/x",  "sqlite:x?sync=1",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        struct hf_client *client = FILLED(hf_client);
+        struct hf_error error = { .status = HF_OK, .why = "" };
+        enum hf_status status = hf_client_open(urls[i], NULL, &client, &error);
+        if (status != HF_INVALID || error.status != status || error.why[0] == '\0')
+            fail_msg("'%s': %s: %s", urls[i], hf_status_name(status), error.why);
+        assert_null(client);
+        assert_int_equal(hf_client_open(urls[i], NULL, &client, NULL), HF_INVALID);
+    }
+}
+
+/* README's lines, typed without a look at any status. */
+static void calls_that_follow_a_failed_one_fail_too(void **state)
+{
+    (void)state;
+    struct hf_client *client = FILLED(hf_client);
+    struct hf_lock *lock = FILLED(hf_lock);
+    struct hf_error error;
+    hf_client_open("s3:", NULL, &client, &error);
+    hf_lock_new(client, "deploy", NULL, &lock, &error);
+    assert_int_equal(hf_lock_acquire(lock, 60000, &error), HF_INVALID);
+    assert_int_equal(hf_fenced_put(lock, "state.json", "x", 1, &error), HF_INVALID);
+    assert_int_equal(hf_lock_release(lock, &error), HF_INVALID);
+    hf_lock_free(lock);
+    hf_client_close(client);
+}
+
+static bool is_listed(const char *name)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void no_call_of_the_header_is_left_out_here(void **state)
+{
+    (void)state;
+    char path[4096], line[512], name[64];
+    size_t found = 0;
+    snprintf(path, sizeof path, "%s/../include/holdfast.h", getenv("HOLDFAST_TESTS"));
+    FILE *header = fopen(path, "r");
+    assert_non_null(header);
+    while (fgets(line, sizeof line, header)) {
+        const char *start;
+        if (strncmp(line, "HF_API ", 7) == 0 && strchr(line, '(')) {
+            const char *end = strchr(line, '(');
+            for (start = end; isalnum(start[-1]) || start[-1] == '_';)
+                start--;
+            snprintf(name, sizeof name, "%.*s", (int)(end - start), start);
+            found++;
+            if (!is_listed(name))
+                fail_msg("%s is in no table of this test", name);
+        }
+    }
+    fclose(header);
+    assert_int_equal(found, sizeof calls / sizeof *calls + sizeof others / sizeof *others);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(null_for_any_pointer_of_any_call_is_invalid_and_says_which),
+        cmocka_unit_test(calls_without_a_status_take_null),
+        cmocka_unit_test(no_bytes_may_be_at_null),
+        cmocka_unit_test(a_url_that_names_no_store_is_invalid),
+        cmocka_unit_test(calls_that_follow_a_failed_one_fail_too),
+        cmocka_unit_test(no_call_of_the_header_is_left_out_here),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
