@@ -1,5 +1,6 @@
 # The front door. Meson and ninja do the work; this file only names what can be asked for.
-# Every target that builds or tests first installs what is missing (tools/setup.sh).
+# `make setup`, `make demo` and what tests first install what is missing, and say what; `make` and
+# `make install` only say what is missing (tools/setup.sh).
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -30,7 +31,7 @@ TEST_BUILDS = build-gcc/build.ninja build-clang/build.ninja build-asan/build.nin
 
 .DEFAULT_GOAL := all
 .PHONY: all help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
-	format clean setup setup-test
+	format clean setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
 	ninja -C build
@@ -38,7 +39,8 @@ all: build/build.ninja ## build the program and the library
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: all ## show what there is, in a minute
+demo: setup ## show what there is, in a minute
+	$(MAKE) all
 	ninja -C build sim/holdfast-sim
 	sh tools/demo.sh build
 
@@ -74,7 +76,7 @@ coverage: setup-test ## run check and test, and show which lines and branches of
 		-Dc_args=-fprofile-update=atomic
 	sh tools/coverage.sh build-coverage $(RUN) build-coverage:check,test:4
 
-install: setup ## install under DESTDIR and PREFIX
+install: needs ## install under DESTDIR and PREFIX
 	test -f build-install/build.ninja || meson setup build-install
 	meson configure build-install -Dprefix=$(abspath $(PREFIX))
 	ninja -C build-install
@@ -114,13 +116,16 @@ format: setup-test ## clang-format all C files
 clean: ## remove all build folders
 	rm -rf build build-*/
 
-setup:
+setup: ## install the packages that building needs
 	@sh tools/setup.sh build
+
+needs:
+	@sh tools/setup.sh --check build
 
 setup-test:
 	@sh tools/setup.sh test
 
-build/build.ninja: | setup
+build/build.ninja: | needs
 	meson setup build
 
 build-gcc/build.ninja: | setup-test

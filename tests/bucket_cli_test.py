@@ -45,7 +45,8 @@ WORK = [
 ]
 OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "clock",
            "store probe"]
-NO_STORE = ["help", "version", "completion bash", "merge"]
+NO_STORE = ["help", "version", "merge"] + \
+    [f"completion {what}" for what in ("bash", "zsh", "fish", "words")]
 
 
 def commands(s):

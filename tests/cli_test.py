@@ -838,6 +838,54 @@ def _(s):
         equal(done.stderr, b"", "groff has no warnings")
 
 
+@it("each command has a manual page of its own, which is good roff")
+def _(s):
+    os.mkdir(s.file("pages"))
+    s.run("help", "--man-pages", "pages")
+    pages = {f"holdfast-{command['command'].replace(' ', '-')}.1": command
+             for command in s.table()["commands"]}
+    equal(set(os.listdir(s.file("pages"))), set(pages) | {"holdfast.1"})
+    equal(s.read("pages/holdfast.1"), s.out("help", "--man"))
+    for name, command in pages.items():
+        source = s.read(f"pages/{name}")
+        equal(source, s.out("help", "--man", *command["command"].split()), name)
+        text = source.decode().replace("\\-", "-").replace("\\(aq", "'")
+        title = name[:-2].upper()
+        true(text.startswith(f".TH {title} 1 "), name)
+        true(f"\n.SH NAME\n{name[:-2]} - " in text, name)
+        for option in command["options"]:
+            true(f"--{option['name']}" in text, (name, option["name"]))
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z",
+                               *[s.file(f"pages/{name}") for name in pages]],
+                              capture_output=True, check=True)
+        equal(done.stderr, b"", "groff has no warnings")
+    done = s.run("help", "--man-pages", "no/such/folder", expect=80)
+    true(b"no/such/folder" in done.stderr, done.stderr)
+
+
+def with_env(s, *args, **env):
+    """What the program writes to a terminal, with this in its environment."""
+    before = dict(s.env)
+    s.env.update(env)
+    text = on_terminal(s, *args)
+    s.env = before
+    return text
+
+
+@it("titles are bold on a terminal that can, and nowhere else; NO_COLOR is honoured")
+def _(s):
+    s.run("acquire", "deploy")
+    for words, title in ((("help", "store", "get"), b"Examples"), (("locks", "ls"), b"SCOPE")):
+        bold = with_env(s, *words, TERM="xterm")
+        true(b"\x1b[1m" + title in bold and bold.count(b"\x1b[1m") == bold.count(b"\x1b[0m"),
+             bold)
+        for env in ({"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}):
+            true(b"\x1b" not in with_env(s, *words, **env), env)
+        true(b"\x1b[1m" in with_env(s, *words, TERM="xterm", NO_COLOR=""), "an empty one")
+        true(b"\x1b" not in s.out(*words), "a pipe")
+
+
 def complete(s, line):
     script = ". ./completion.bash; COMP_LINE=$1; COMP_POINT=${#1}; _holdfast; " \
              "printf '%s\\n' \"${COMPREPLY[@]}\""
@@ -852,8 +900,8 @@ def _(s):
     s.write("completion.bash", s.out("completion", "bash"))
     s.write("report.csv", b"")
     commands = [command["command"] for command in s.table()["commands"]]
-    equal(complete(s, "holdfast "), sorted({command.split()[0] for command in commands}))
-    equal(complete(s, "holdfast store p"), ["probe", "put"])
+    equal(sorted(complete(s, "holdfast ")), sorted({command.split()[0] for command in commands}))
+    equal(complete(s, "holdfast store p"), ["put", "probe"])
     equal(complete(s, "holdfast help store g"), ["get"])
     shared = s.table()["options"]
     for command in s.table()["commands"]:

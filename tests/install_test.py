@@ -11,6 +11,7 @@ import tempfile
 from tap_kit import end, tell
 
 BUILD = os.environ["HOLDFAST_BUILD"]
+SOURCE = os.path.dirname(os.environ["HOLDFAST_TESTS"])
 
 # README's lines in C, and what a caller gets wrong.
 PROGRAM = r"""
@@ -112,12 +113,46 @@ def check_libraries(installed):
          output(result))
 
 
+def check_pages(installed):
+    found = {os.path.relpath(os.path.join(folder, file), installed.prefix)
+             for folder, _, files in os.walk(installed.prefix) for file in files}
+    expected = {"bin/holdfast", "share/bash-completion/completions/holdfast.bash",
+                "share/zsh/site-functions/_holdfast",
+                "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
+                "share/man/man1/holdfast-store-get.1", "include/holdfast.h"}
+    tell(expected <= found, "the program, its pages and the scripts of three shells are installed",
+         str(sorted(expected - found)))
+
+
+def check_setup(root):
+    """On a machine without any package, with an apt-get that only notes that it was called."""
+    folder = os.path.join(root, "fake")
+    os.mkdir(folder)
+    for name, line in (("dpkg-query", "exit 0"), ("id", "echo 0"),
+                       ("apt-get", "echo called >> \"$0.log\"; exit 1")):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{line}\n")
+        os.chmod(os.path.join(folder, name), 0o755)
+    env = dict(os.environ, PATH=folder + ":" + os.environ["PATH"])
+    log = os.path.join(folder, "apt-get.log")
+    for target in ("needs", "install"):
+        result = run("make", target, f"DESTDIR={root}/none", env=env, cwd=SOURCE)
+        tell(result.returncode != 0 and "make setup" in result.stderr and "meson" in result.stderr
+             and not os.path.exists(log),
+             f"make {target} installs no package, and says what is missing", output(result))
+    result = run("make", "setup", env=env, cwd=SOURCE)
+    tell("about to install with apt-get: gcc " in result.stdout and os.path.exists(log),
+         "make setup says what it installs, then does", output(result))
+
+
 def main():
     with tempfile.TemporaryDirectory() as root:
         installed = Installed(root)
         tell(installed.result.returncode == 0, "it installs into a scratch DESTDIR",
              output(installed.result))
+        check_pages(installed)
         check_libraries(installed)
+        check_setup(root)
     return end()
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh build|test|cross : install the Debian 12 packages a tier needs, and only the missing
+# setup.sh [--check] build|test|cross : install the Debian 12 packages a tier needs, and only the missing
 # ones.
 #
 # Asks nothing. Does nothing when everything is there. When it may not install (not root, no sudo
@@ -12,12 +12,18 @@ test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutil
 	g++ zsh fish procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema ceph-mon ceph-osd radosgw ceph-common"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
+# --check installs nothing: it says what to type, and fails.
+check=
+if [ "${1:-}" = --check ]; then
+	check=yes
+	shift
+fi
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
 *)
-	echo "usage: setup.sh build|test|cross" >&2
+	echo "usage: setup.sh [--check] build|test|cross" >&2
 	exit 2
 	;;
 esac
@@ -65,8 +71,13 @@ $package installed
 	esac
 done
 if [ -z "$missing" ]; then
-	[ "$tier" != test ] || install_npm_servers
+	[ "$tier" != test ] || [ "$check" ] || install_npm_servers
 	exit 0
+fi
+if [ "$check" ]; then
+	echo "setup: some packages are missing: type 'make setup', which installs them, or this:" >&2
+	echo "  apt-get install -y --no-install-recommends$missing" >&2
+	exit 1
 fi
 
 as_root=
@@ -90,7 +101,7 @@ apt() {
 	fi
 }
 
-echo "setup: installing$missing"
+echo "setup: about to install with apt-get:$missing"
 apt update
 # shellcheck disable=SC2086
 apt install --no-install-recommends $missing

@@ -29,17 +29,32 @@ enum option_type {
 /* Longer than anybody waits, and still a moment when it is added to now. */
 #define WAIT_FOREVER SPAN_S(INT64_C(100) * 366 * 24 * 3600)
 
-/* What bash offers for a value or an argument. */
-enum completion { COMPLETE_NOTHING, COMPLETE_FILE, COMPLETE_URL, COMPLETE_COMMAND };
+/* What a shell offers for a value or an argument. */
+enum completion {
+    COMPLETE_NOTHING,
+    COMPLETE_FILE,
+    COMPLETE_URL,
+    COMPLETE_COMMAND, /* of ours */
+    COMPLETE_PROGRAM, /* any other, then files */
+    /* Names that the store has: */
+    COMPLETE_LOCK, /* and keys, which are locks with a state */
+    COMPLETE_OBJECT,
+    COMPLETE_PARTITION,
+    COMPLETE_INDEX,
+    COMPLETE_TXN,
+    COMPLETE_GROUP,
+    COMPLETE_NAMESPACE,
+};
 
 struct option_spec {
     const char *name; /* without the dashes; NULL ends a list */
     char letter;      /* the short form, or 0 */
     enum option_type type;
-    int choice;        /* options of one command with the same number exclude each other */
-    bool needed;       /* the command does nothing without it */
-    bool many;         /* may be given more than once: each one counts */
-    const char *value; /* what its value is called; NULL for a flag */
+    int choice;         /* options of one command with the same number exclude each other */
+    bool needed;        /* the command does nothing without it */
+    bool many;          /* may be given more than once: each one counts */
+    const char *value;  /* what its value is called; NULL for a flag */
+    const char *values; /* all that it can be, separated by blanks; NULL: anything else */
     enum completion completion;
     const char *summary;
 };
@@ -99,7 +114,7 @@ struct command_group {
     const struct command *commands;
 };
 
-/* The topic whose terms are the forms of store URLs; bash completes them. */
+/* The topic whose terms are the forms of store URLs; shells complete them. */
 #define TOPIC_STORES 0
 
 /* A list of terms that belongs to the whole program: kinds of stores, environment, files. */
@@ -207,6 +222,10 @@ void cli_tell_default_store(struct cli *cli);
 enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
                         struct store **ret_store);
 
+/* Opens a store that is there already, without a look at what it keeps of itself: for a glance that
+ * must change nothing. NOT_FOUND when a local one does not exist. */
+enum hf_status cli_open_existing(struct cli *cli, struct view url, struct store **ret_store);
+
 /* cli_open of the default URL into cli->store: for locks and all that is built on them, or for
  * objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
@@ -227,7 +246,12 @@ void help_command(struct cli *cli, const struct command *command);
 void help_group(struct cli *cli, struct view path);
 void help_man(struct cli *cli);
 void help_json(struct cli *cli);
-void completion_bash(struct cli *cli);
+void help_man_command(struct cli *cli, const struct command *command);
+
+enum hf_status run_completion_bash(struct cli *cli);
+enum hf_status run_completion_zsh(struct cli *cli);
+enum hf_status run_completion_fish(struct cli *cli);
+enum hf_status run_completion_words(struct cli *cli);
 
 /* The name of `names` that is nearest to a mistyped one, or NULL when none is near. Feed it
  * with all candidates, one after the other. */

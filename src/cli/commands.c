@@ -89,6 +89,7 @@ const struct topic topics[] = {
         { "HOLDFAST_LEASE",
           "set by run for its command: the lease, for other commands; a name of "
           "what is held, of no use without access to the store" },
+        { "NO_COLOR", "no bold titles on a terminal, if set to anything" },
         { "XDG_STATE_HOME", "where the default store is: in holdfast/ under it, else under "
                             "~/.local/state" },
         { "TMPDIR", "where bytes wait on their way from and to pipes and between stores, in "

@@ -4,6 +4,7 @@
 #define PARTITION_OPTION                                             \
     {                                                                \
         .name = "partition", .type = OPTION_TEXT, .value = "NAME",   \
+        .completion = COMPLETE_PARTITION,                            \
         .summary = "the partition to work on; 'default' if left out" \
     }
 
@@ -37,6 +38,7 @@
         { .name = "compress",                                                                 \
           .type = OPTION_TEXT,                                                                \
           .value = "HOW",                                                                     \
+          .values = "none gzip zstd",                                                         \
           .summary = "what is merged: none, gzip or zstd" },                                  \
         { .name = "command",                                                                  \
           .type = OPTION_TEXT,                                                                \
@@ -54,6 +56,7 @@
         { .name = "policy",                                                                   \
           .type = OPTION_TEXT,                                                                \
           .value = "POLICY",                                                                  \
+          .values = "levels cascade",                                                         \
           .summary = "levels (level 0 by hour and count, higher ones to a size), or cascade " \
                      "(all below a level at once, as a counter carries)" },                   \
         { .name = "level0-count",                                                             \
@@ -165,6 +168,7 @@ const struct command compact_commands[] = {
                        .type = OPTION_TEXT,
                        .needed = true,
                        .value = "FORMAT",
+                       .values = "usv csv tsv ndjson concat exec",
                        .summary = "of the chunks: usv, csv, tsv, ndjson, concat or exec" },
                      SETTINGS_OPTIONS },
         .details = { "A partition is a catalog of chunks, kept in the store, with the settings "
@@ -190,6 +194,7 @@ const struct command compact_commands[] = {
         .options = { { .name = "format",
                        .type = OPTION_TEXT,
                        .value = "FORMAT",
+                       .values = "usv csv tsv ndjson concat exec",
                        .summary = "of the chunks: usv, csv, tsv, ndjson, concat or exec" },
                      SETTINGS_OPTIONS },
         .details = { "What is not named stays as it is. Workers go by it with their next "
@@ -387,6 +392,7 @@ const struct command compact_commands[] = {
                      { .name = "partition",
                        .type = OPTION_TEXT,
                        .value = "NAME",
+                       .completion = COMPLETE_PARTITION,
                        .summary = "this one alone; all of the bucket if left out" } },
         .details = { "Looks through all catalogs, the listing of data/, the lease tables, and "
                      "every byte of every chunk. A line for each finding; CORRUPT when any "

@@ -273,9 +273,9 @@ static enum hf_status run_elect_rank(struct cli *cli)
 
 /* ---- The table ----------------------------------------------------------------------- */
 
-#define GROUP_ARGUMENT                                       \
-    {                                                        \
-        "GROUP", ARGUMENT_ONE, COMPLETE_NOTHING, "the group" \
+#define GROUP_ARGUMENT                                     \
+    {                                                      \
+        "GROUP", ARGUMENT_ONE, COMPLETE_GROUP, "the group" \
     }
 #define BEAT_OPTION                                                                     \
     {                                                                                   \

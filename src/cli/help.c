@@ -225,7 +225,7 @@ static void write_man_command(struct page *page, const struct command *command)
 void help_man(struct cli *cli)
 {
     struct page page = { .out = &cli->out, .roff = true };
-    page_title(&page, hf_version());
+    page_title(&page, "holdfast", hf_version());
     page_heading(&page, "Name");
     output_print(&cli->out, "holdfast \\- %s\n", tagline);
     page_heading(&page, "Synopsis");
@@ -243,6 +243,37 @@ void help_man(struct cli *cli)
     write_exit_codes(&page);
 }
 
+/* holdfast-store-get(1). */
+void help_man_command(struct cli *cli, const struct command *command)
+{
+    struct page page = { .out = &cli->out, .roff = true };
+    char name[TERM_MAX];
+    snprintf(name, sizeof name, "holdfast %s", command->path);
+    page_title(&page, name, hf_version());
+    page_heading(&page, "Name");
+    for (char *at = name; *at; at++)
+        output_print(&cli->out, *at == ' ' || *at == '-' ? "\\-" : "%c", *at);
+    output_print(&cli->out, " \\- ");
+    page_inline(&page, command->summary);
+    page_heading(&page, "Synopsis");
+    write_synopsis(&page, command);
+    page_heading(&page, "Description");
+    write_details(&page, command);
+    if (command->arguments[0].name) {
+        page_heading(&page, "Arguments");
+        write_arguments(&page, command);
+    }
+    page_heading(&page, "Options");
+    write_options(&page, command->options);
+    write_options(&page, global_options);
+    if (command->examples[0].line) {
+        page_heading(&page, "Examples");
+        write_examples(&page, command->examples);
+    }
+    page_heading(&page, "See also");
+    page_paragraph(&page, "holdfast(1), which has the exit statuses and the environment.");
+}
+
 /* ---- The table for programs ---------------------------------------------------------- */
 
 static json_t *options_as_json(const struct option_spec *options)
@@ -250,10 +281,10 @@ static json_t *options_as_json(const struct option_spec *options)
     json_t *list = json_array();
     for (const struct option_spec *o = options; list && o->name; o++) {
         char letter[2] = { o->letter, '\0' };
-        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:b, s:b, s:s}", "name",
-                                              o->name, "letter", o->letter ? letter : NULL,
-                                              "value", o->value, "needed", o->needed, "many",
-                                              o->many, "summary", o->summary));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s?, s:s?, s:s?, s:b, s:b, s:s}", "name", o->name, "letter",
+                            o->letter ? letter : NULL, "value", o->value, "values", o->values,
+                            "needed", o->needed, "many", o->many, "summary", o->summary));
     }
     return list;
 }

@@ -1,14 +1,15 @@
 /* index.c: the rows of the commands about indexes. */
 #include "cli/index.h"
 
-#define NAME_ARGUMENT                                              \
-    {                                                              \
-        "NAME", ARGUMENT_ONE, COMPLETE_NOTHING, "the index's name" \
+#define NAME_ARGUMENT                                            \
+    {                                                            \
+        "NAME", ARGUMENT_ONE, COMPLETE_INDEX, "the index's name" \
     }
 
 #define FORMAT_OPTION(usual)                                                    \
     {                                                                           \
         .name = "format", .type = OPTION_TEXT, .value = "FORMAT",               \
+        .values = "usv csv tsv ndjson",                                         \
         .summary = "usv, csv, tsv or ndjson; csv and tsv with a header; " usual \
     }
 

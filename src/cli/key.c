@@ -4,13 +4,13 @@
 
 #define KEY_ARGUMENT                                                                    \
     {                                                                                   \
-        "NAME", ARGUMENT_ONE, COMPLETE_NOTHING,                                         \
+        "NAME", ARGUMENT_ONE, COMPLETE_LOCK,                                            \
             "the key: a-z 0-9 . _ - in segments between slashes, as the name of a lock" \
     }
-#define KEY_NS_OPTION                                                \
-    {                                                                \
-        .name = "ns", .type = OPTION_TEXT, .value = "NAME",          \
-        .summary = "the namespace of the key; 'default' if left out" \
+#define KEY_NS_OPTION                                                                         \
+    {                                                                                         \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME", .completion = COMPLETE_NAMESPACE, \
+        .summary = "the namespace of the key; 'default' if left out"                          \
     }
 #define KEY_LEASE_OPTION                                                                 \
     {                                                                                    \
@@ -38,15 +38,16 @@
         { .name = "txn",                                                                   \
           .type = OPTION_TEXT,                                                             \
           .value = "ID",                                                                   \
+          .completion = COMPLETE_TXN,                                                      \
           .summary = "the transaction that the key was taken for: nobody sees the change " \
                      "before that is committed" },                                         \
         { .name = "staged",                                                                \
           .summary = "nobody sees the change before the key is released, and nobody ever " \
                      "when it is released with --rollback, or the lease is over before" }, \
         KEY_NS_OPTION
-#define TXN_ARGUMENT                                                             \
-    {                                                                            \
-        "ID", ARGUMENT_ONE, COMPLETE_NOTHING, "the transaction, as begin prints" \
+#define TXN_ARGUMENT                                                         \
+    {                                                                        \
+        "ID", ARGUMENT_ONE, COMPLETE_TXN, "the transaction, as begin prints" \
     }
 #define OUTCOME_WORDS                                                                     \
     "Refusals are told apart by --json as `outcome`: lease_required, lease_expired, "     \
@@ -65,6 +66,7 @@ const struct command key_commands[] = {
                      { .name = "txn",
                        .type = OPTION_TEXT,
                        .value = "ID",
+                       .completion = COMPLETE_TXN,
                        .summary =
                            "take it for this transaction: locked until that is decided" },
                      { .name = "holder",
@@ -193,7 +195,7 @@ const struct command key_commands[] = {
     {
         .path = "key ls",
         .summary = "list keys that hold something, or are held",
-        .arguments = { { "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,
+        .arguments = { { "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_LOCK,
                          "only keys that start with this" } },
         .options = { KEY_NS_OPTION },
         .details = { "Names are those of locks, too: one that is held is listed even if it was "
@@ -271,6 +273,7 @@ const struct command key_commands[] = {
         .options = { { .name = "state",
                        .type = OPTION_TEXT,
                        .value = "STATE",
+                       .values = "pending commit rollback",
                        .summary = "only those that are pending, commit or rollback" } },
         .details = { "Those of all namespaces, also of programs that use the library, until a "
                      "day after they were decided." },

@@ -8,7 +8,7 @@
     }
 #define PREFIX_ARGUMENT                                                              \
     {                                                                                \
-        "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,                               \
+        "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_LOCK,                                  \
             "only scopes that start with this: a name, or path:/srv/, range:7:, ..." \
     }
 
@@ -16,7 +16,7 @@ const struct command lock_commands[] = {
     {
         .path = "acquire",
         .summary = "take a lock and print its lease, for others to renew and release",
-        .arguments = { { "SCOPE", ARGUMENT_MANY, COMPLETE_NOTHING,
+        .arguments = { { "SCOPE", ARGUMENT_MANY, COMPLETE_LOCK,
                          "what to lock: a name, or path:/a/b, tree:/a, inode:7, "
                          "range:7:0-4096, chunk:KEY, pin:KEY, shard:INDEX/a3; many are held "
                          "all or "
@@ -28,6 +28,7 @@ const struct command lock_commands[] = {
                        .type = OPTION_TEXT,
                        .choice = 2,
                        .value = "MODE",
+                       .values = "exclusive shared",
                        .summary = "shared, with others that are shared, or exclusive" },
                      { .name = "slots",
                        .type = OPTION_COUNT,
@@ -125,7 +126,7 @@ const struct command lock_commands[] = {
     {
         .path = "locks show",
         .summary = "show one lock: who, since when, who waits, the next takeover",
-        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING, "the lock" } },
+        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_LOCK, "the lock" } },
         .options = { NS_OPTION },
         .details = { "Takeover is the earliest moment at which somebody who begins to look now "
                      "can prove that the lease is over: by store time, when the store's clock "
@@ -145,7 +146,7 @@ const struct command lock_commands[] = {
     {
         .path = "locks break",
         .summary = "take a lease away from its holder",
-        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING, "the lock" } },
+        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_LOCK, "the lock" } },
         .options = { { .name = "reason",
                        .type = OPTION_TEXT,
                        .value = "TEXT",
@@ -191,11 +192,12 @@ const struct command lock_commands[] = {
     {
         .path = "write",
         .summary = "write an object that refuses holders whose lock is lost",
-        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_OBJECT, "the object" },
                        { "FILE", ARGUMENT_ONE, COMPLETE_FILE, "what to write; - for stdin" } },
         .options = { { .name = "lock",
                        .type = OPTION_TEXT,
                        .value = "LOCK",
+                       .completion = COMPLETE_LOCK,
                        .summary = "a lease (- for one on stdin), or a scope to hold while "
                                   "writing; $HOLDFAST_LEASE if left out" },
                      TTL_OPTION,
@@ -220,7 +222,7 @@ const struct command lock_commands[] = {
     {
         .path = "read",
         .summary = "read an object that `write` wrote",
-        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_OBJECT, "the object" },
                        { "FILE", ARGUMENT_OPTIONAL, COMPLETE_FILE,
                          "where to write it; stdout if left out or -" } },
         .details = { "Needs no lock. FILE is replaced when the object is whole. MISMATCH when "
@@ -239,6 +241,7 @@ const struct command lock_commands[] = {
                      { .name = "ns",
                        .type = OPTION_TEXT,
                        .value = "NAME",
+                       .completion = COMPLETE_NAMESPACE,
                        .summary = "a namespace that was in use, though the backup may not "
                                   "have it" } },
         .details = { "A backup does not know who was granted what since it was made. So the "
@@ -260,6 +263,7 @@ const struct command lock_commands[] = {
         .options = { { .name = "ns",
                        .type = OPTION_TEXT,
                        .value = "NAME",
+                       .completion = COMPLETE_NAMESPACE,
                        .summary = "only that of this namespace (default: of all)" } },
         .details = { "The upper half of every token is the epoch of its namespace, kept in "
                      ".holdfast/epoch and in a copy. While neither can be read no new lock is "

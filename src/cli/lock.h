@@ -24,10 +24,10 @@ enum hf_status run_clock(struct cli *cli);
 
 /* ---- Rows of several commands -------------------------------------------------------- */
 
-#define NS_OPTION                                                     \
-    {                                                                 \
-        .name = "ns", .type = OPTION_TEXT, .value = "NAME",           \
-        .summary = "the namespace of the lock; 'default' if left out" \
+#define NS_OPTION                                                                             \
+    {                                                                                         \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME", .completion = COMPLETE_NAMESPACE, \
+        .summary = "the namespace of the lock; 'default' if left out"                         \
     }
 #define TTL_OPTION                                                \
     {                                                             \

@@ -98,7 +98,8 @@ bool grid_write(struct grid *grid, struct output *out, bool titles)
     bool failed = grid->failed;
     if (titles && grid->count > 0) {
         grid_append_titles(grid, &line);
-        output_print(out, "%.*s\n", VIEW_ARGS(buffer_view(&line)));
+        output_bold(out, buffer_view(&line));
+        output_text(out, "\n");
     }
     for (size_t i = 0; i < grid->count && !failed; i++) {
         buffer_clear(&line);

@@ -468,6 +468,7 @@ const struct command merge_commands[] = {
                        .type = OPTION_TEXT,
                        .needed = true,
                        .value = "FORMAT",
+                       .values = "usv csv tsv ndjson concat exec",
                        .summary = "usv, csv, tsv, ndjson, concat or exec" },
                      { .name = "output",
                        .letter = 'o',
@@ -498,6 +499,7 @@ const struct command merge_commands[] = {
                      { .name = "compress",
                        .type = OPTION_TEXT,
                        .value = "HOW",
+                       .values = "none gzip zstd",
                        .summary =
                            "the output: none, gzip or zstd; if left out as its name ends: .gz, "
                            ".zst" },

@@ -15,11 +15,20 @@
 #define PENDING_MAX (4 * MIB)
 #define FLUSH_AT    (64 * KIB)
 
+/* As https://no-color.org has it: set and not empty. */
+static bool wants_bold(void)
+{
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return !(none && none[0]) && terminal && terminal[0] && strcmp(terminal, "dumb") != 0;
+}
+
 void output_init(struct output *out, int fd)
 {
+    bool terminal = isatty(fd) == 1;
     *out = (struct output){
         .fd = fd,
-        .terminal = isatty(fd) == 1,
+        .terminal = terminal,
+        .bold = terminal && wants_bold(),
         .pending = BUFFER_INIT(PENDING_MAX),
     };
 }
@@ -75,6 +84,15 @@ void output_print(struct output *out, const char *format, ...)
     }
     output_bytes(out, (struct view){ text, (size_t)size });
     free(text);
+}
+
+void output_bold(struct output *out, struct view text)
+{
+    if (out->bold)
+        output_text(out, "\033[1m");
+    output_bytes(out, text);
+    if (out->bold)
+        output_text(out, "\033[0m");
 }
 
 static int append_json(const char *bytes, size_t size, void *out)

@@ -12,6 +12,7 @@
 struct output {
     int fd;
     bool terminal;
+    bool bold; /* titles stand out: on a terminal that can, unless NO_COLOR says not to */
     int failed_errno; /* of the first write that failed; nothing is written after it */
     struct buffer pending;
 };
@@ -23,6 +24,9 @@ void output_bytes(struct output *out, struct view bytes);
 void output_text(struct output *out, const char *text);
 __attribute__((format(printf, 2, 3))) void output_print(struct output *out, const char *format,
                                                         ...);
+
+/* What heads something: bold where that is wanted. */
+void output_bold(struct output *out, struct view text);
 
 /* Takes the value over; one line. NULL, which is how jansson says it has no memory, fails. */
 void output_json(struct output *out, json_t *value);

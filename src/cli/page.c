@@ -40,7 +40,7 @@ static void text_row(struct output *out, const char *term, const char *text, siz
 {
     size_t used = INDENT + strlen(term);
     spaces(out, INDENT);
-    output_text(out, term);
+    output_bold(out, view_of(term));
     if (used + 2 > column) {
         output_text(out, "\n");
         used = 0;
@@ -78,19 +78,33 @@ static void roff_request(struct output *out, const char *request, const char *te
 
 /* ---- Both ---------------------------------------------------------------------------- */
 
-void page_title(struct page *page, const char *version)
+void page_title(struct page *page, const char *name, const char *version)
 {
-    if (page->roff)
-        output_print(page->out, ".TH HOLDFAST 1 \"\" \"holdfast %s\" \"User Commands\"\n",
-                     version);
+    if (!page->roff)
+        return;
+    output_text(page->out, ".TH ");
+    for (; *name; name++)
+        output_print(page->out, "%c", *name == ' ' ? '-' : toupper((unsigned char)*name));
+    output_print(page->out, " 1 \"\" \"holdfast %s\" \"User Commands\"\n", version);
 }
 
 void page_heading(struct page *page, const char *text)
 {
-    if (page->roff)
+    if (page->roff) {
         roff_request(page->out, ".SH", text, /* upper */ true);
+    } else {
+        output_text(page->out, "\n");
+        output_bold(page->out, view_of(text));
+        output_text(page->out, ":\n");
+    }
+}
+
+void page_inline(struct page *page, const char *text)
+{
+    if (page->roff)
+        roff_text(page->out, text, /* upper */ false);
     else
-        output_print(page->out, "\n%s:\n", text);
+        output_print(page->out, "%s\n", text);
 }
 
 void page_subheading(struct page *page, const char *text)

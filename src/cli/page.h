@@ -10,10 +10,13 @@ struct page {
     bool roff;
 };
 
-/* "holdfast - leases ...": only the manual page has one. */
-void page_title(struct page *page, const char *version);
+/* "HOLDFAST-STORE-GET(1)": only a manual page has one. */
+void page_title(struct page *page, const char *name, const char *version);
 
 void page_heading(struct page *page, const char *text);
+
+/* The rest of a line that was begun. */
+void page_inline(struct page *page, const char *text);
 
 /* A heading inside a section. */
 void page_subheading(struct page *page, const char *text);

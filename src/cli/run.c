@@ -220,11 +220,11 @@ const struct command run_commands[] = {
     {
         .path = "run",
         .summary = "run a command while a lock is held, and end it before the lock can be lost",
-        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_NOTHING,
+        .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_LOCK,
                          "what is locked: a name, or path:/a/b, tree:/a, inode:7, "
                          "range:7:0-4096, "
                          "chunk:KEY, pin:KEY, shard:INDEX/a3" },
-                       { "COMMAND", ARGUMENT_COMMAND, COMPLETE_FILE,
+                       { "COMMAND", ARGUMENT_COMMAND, COMPLETE_PROGRAM,
                          "the program and its arguments" } },
         .options = { { .name = "ttl",
                        .type = OPTION_SPAN,
@@ -245,6 +245,7 @@ const struct command run_commands[] = {
                        .type = OPTION_TEXT,
                        .choice = 2,
                        .value = "MODE",
+                       .values = "exclusive shared",
                        .summary = "exclusive, or shared with others that are shared" },
                      { .name = "slots",
                        .type = OPTION_COUNT,
@@ -261,6 +262,7 @@ const struct command run_commands[] = {
                      { .name = "ns",
                        .type = OPTION_TEXT,
                        .value = "NAME",
+                       .completion = COMPLETE_NAMESPACE,
                        .summary = "the namespace of the lock; default if left out" } },
         .details = { "The command has our standard files and finds its fencing token in "
                      "$HOLDFAST_TOKEN, and its lease, for other commands of holdfast, in "

@@ -16,7 +16,7 @@ const struct command store_commands[] = {
     {
         .path = "store ls",
         .summary = "list objects",
-        .arguments = { { "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,
+        .arguments = { { "PREFIX", ARGUMENT_OPTIONAL, COMPLETE_OBJECT,
                          "only keys that start with this; all if left out" } },
         .options = { { .name = "long",
                        .letter = 'l',
@@ -61,7 +61,7 @@ const struct command store_commands[] = {
     {
         .path = "store get",
         .summary = "read an object",
-        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_OBJECT, "the object" },
                        { "FILE", ARGUMENT_OPTIONAL, COMPLETE_FILE,
                          "where to write it; stdout if left out or -" } },
         .options = { { .name = "range",
@@ -86,7 +86,7 @@ const struct command store_commands[] = {
     {
         .path = "store put",
         .summary = "write an object",
-        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_NOTHING, "the object" },
+        .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_OBJECT, "the object" },
                        { "FILE", ARGUMENT_ONE, COMPLETE_FILE, "what to write; - is stdin" } },
         .options = { { .name = "if-absent",
                        .choice = 1,
@@ -115,7 +115,7 @@ const struct command store_commands[] = {
     {
         .path = "store rm",
         .summary = "remove objects",
-        .arguments = { { "KEY", ARGUMENT_MANY, COMPLETE_NOTHING, "the objects" } },
+        .arguments = { { "KEY", ARGUMENT_MANY, COMPLETE_OBJECT, "the objects" } },
         .options = { { .name = "if-match",
                        .type = OPTION_TEXT,
                        .value = "ETAG",
@@ -137,9 +137,9 @@ const struct command store_commands[] = {
     {
         .path = "store cp",
         .summary = "copy objects within a store or between two",
-        .arguments = { { "SOURCE", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,
+        .arguments = { { "SOURCE", ARGUMENT_OPTIONAL, COMPLETE_OBJECT,
                          "the object, or with -r what the keys start with (all if left out)" },
-                       { "TARGET", ARGUMENT_OPTIONAL, COMPLETE_NOTHING,
+                       { "TARGET", ARGUMENT_OPTIONAL, COMPLETE_OBJECT,
                          "its new key, or with -r what takes the place of SOURCE; the same if "
                          "left out" } },
         .options = { { .name = "from",

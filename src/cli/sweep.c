@@ -13,10 +13,10 @@
 static enum hf_status run_sweep(struct cli *cli);
 static enum hf_status run_sweep_status(struct cli *cli);
 
-#define SWEEP_NS_OPTION                                                          \
-    {                                                                            \
-        .name = "ns", .type = OPTION_TEXT, .value = "NAME",                      \
-        .summary = "the namespace whose leases these are; 'default' if left out" \
+#define SWEEP_NS_OPTION                                                                       \
+    {                                                                                         \
+        .name = "ns", .type = OPTION_TEXT, .value = "NAME", .completion = COMPLETE_NAMESPACE, \
+        .summary = "the namespace whose leases these are; 'default' if left out"              \
     }
 
 const struct command sweep_commands[] = {
