@@ -1009,6 +1009,117 @@ def _(s):
         fresh.close()
 
 
+# ---- Messages -----------------------------------------------------------------------------------
+
+
+@it("words that other programs have lead to ours")
+def _(s):
+    for words, piece in ((["lock", "x", "--", "true"], "holdfast run NAME -- COMMAND"),
+                         (["unlock", "x"], "holdfast release"),
+                         (["index", "delete", "domains"], "holdfast index --help"),
+                         (["ls"], "locks ls"), (["rm", "x"], "store rm"),
+                         (["flock", "x", "true"], "holdfast run NAME")):
+        done = s.run(*words, expect=86)
+        true(piece.encode() in done.stderr, (words, done.stderr))
+
+
+@it("help marks the options without which a command does nothing")
+def _(s):
+    text = " ".join(s.out("locks", "break", "--help").decode().split())
+    true("with your name (required)" in text, text)
+    true("(required)" not in s.out("locks", "ls", "--help").decode(), "others are not marked")
+
+
+@it("numbers and nouns agree, and ages read well")
+def _(s):
+    s.write("a.csv", b"id,at\n1,2026-02-06T10:00:00Z\n")
+    s.write("b.csv", b"id,at\n1,2026-02-06T11:00:00Z\n2,2026-02-06T11:00:00Z\n")
+    one = s.out("merge", "--format", "csv", "--key", "id", "-o", "o.csv", "a.csv").decode()
+    true("merged 1 file into" in one and ": 1 row in," in one, one)
+    two = s.out("merge", "--format", "csv", "--key", "id", "-o", "p.csv", "a.csv", "b.csv").decode()
+    true("merged 2 files into" in two and ": 3 rows in," in two, two)
+    s.run("compact", "create", "-q", "--format", "csv", "--key", "id")
+    s.run("compact", "ingest", "-q", "a.csv")
+    s.run("compact", "ingest", "-q", "b.csv")
+    plan = s.out("compact", "plan", "--force").decode()
+    true("1 group, 2 chunks, " in plan and "3 rows" in plan, plan)
+    status = s.out("compact", "status").decode()
+    true(not re.search(r"\b1 (chunks|rows|leases|catalogs)\b", status), status)
+    true("0 chunks" in status, status)
+    s.run("txn", "begin")
+    true(b"just now" in s.out("txn", "ls"), s.out("txn", "ls"))
+    s.run("compact", "pause")
+    for command in ("plan", "status"):
+        text = s.out("compact", command).decode()
+        true("no reason given (" in text, text)
+
+
+@it("compact ls has titles, as other listings do; --quiet leaves them out")
+def _(s):
+    s.write("a.csv", b"id\n1\n")
+    s.run("compact", "create", "-q", "--format", "csv", "--key", "id")
+    s.run("compact", "ingest", "-q", "a.csv")
+    for options in ([], ["--all"]):
+        lines = s.out("compact", "ls", *options).decode().splitlines()
+        equal(lines[0].split(), (["STATE"] if options else []) +
+              ["LEVEL", "SIZE", "ROWS", "LATEST", "KEY"])
+        equal(lines[0].index("KEY"), lines[1].index("data/"), "columns stand below their titles")
+        equal(s.out("compact", "ls", "-q", *options).decode().splitlines(), lines[1:])
+
+
+def refused_on_terminal(s, *args):
+    ours, theirs = pty.openpty()
+    process = s.start(*args, stdout=theirs)
+    os.close(theirs)
+    errors = process.communicate()[1]
+    os.close(ours)
+    return process.returncode, errors
+
+
+@it("binary data goes to a terminal only with --force")
+def _(s):
+    s.run("acquire", "-q", "l")
+    s.run("store", "put", "-q", "k", "-", stdin=b"a\0b")
+    s.run("key", "update", "-q", "k", "--take", stdin=b"a\0b")
+    s.run("write", "-q", "--lock", "f", "f", "-", stdin=b"a\0b")
+    for words in (("store", "get", "k"), ("key", "get", "k"), ("read", "f")):
+        code_, errors = refused_on_terminal(s, *words)
+        true(code_ == 86 and b"--force" in errors, (words, errors))
+        true(b"a\0b" in on_terminal(s, *words, "--force"), words)
+        equal(s.out(*words), b"a\0b", "a pipe takes anything")
+    s.run("store", "put", "-q", "t", "-", stdin="schlüssel\n".encode())
+    equal(on_terminal(s, "store", "get", "t"), "schlüssel\n".encode())
+
+
+@it("/dev/stdin and /dev/stdout are what - is")
+def _(s):
+    for name in ("-", "/dev/stdin"):
+        s.run("store", "put", "-q", "k", name, stdin=b"1")
+        s.run("write", "-q", "--lock", "f", "f", name, stdin=b"1")
+    for name in ("-", "/dev/stdout"):
+        for words in (("store", "get", "k", name), ("read", "f", name)):
+            equal(s.out(*words), b"1", words)
+            with open(s.file("all"), "wb") as out:
+                out.write(b"before ")
+                out.flush()
+                s.run(*words, stdout=out)
+            equal(s.read("all"), b"before 1", "what is there is not begun anew")
+        s.write("a.csv", b"id\n1\n")
+        done = s.run("merge", "--format", "csv", "--key", "id", "-o", name, "a.csv", expect=86)
+        true(b"a file with a name" in done.stderr, done.stderr)
+
+
+@it("a folder that cannot be written to is named", ["dir"])
+def _(s):
+    s.put("k", b"1")
+    os.chmod(s.path, 0o755)
+    s.write("empty", b"")
+    done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", PROGRAM, "store",
+                           "put", "k", "empty"], cwd=s.path, env=s.env, capture_output=True,
+                          check=False)
+    true(done.returncode == 85 and b"/objects" in done.stderr, done.stderr)
+
+
 def leak_nothing(s):
     s.put("d/a", b"1")
     s.put("d/b", b"2")

@@ -185,7 +185,7 @@ def _(s):
     true(re.fullmatch(r"data/default/L0/2026/02/[0-9a-f]{32}\.usv", listed[0]["key"]), listed[0])
     s.write("c", row("n", BEGIN))
     text = s.out("compact", "ingest", "a", "c").decode()
-    true(re.fullmatch(r"ingested 1 file: 1 rows, \d+ B; 1 file was already there\n", text), text)
+    true(re.fullmatch(r"ingested 1 file: 1 row, \d+ B; 1 file was already there\n", text), text)
     equal(s.out("compact", "ingest", "a", "-q"), b"")
     lines = s.out("compact", "ls").decode().splitlines()
     equal(len(lines), 3)

@@ -58,4 +58,10 @@ static inline int hex_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
+/* The ending of a noun behind its number: "1 chunk", "2 chunks". */
+static inline const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 #endif

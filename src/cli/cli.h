@@ -89,6 +89,12 @@ struct example {
     const char *what;
 };
 
+/* Of commands that write what the store has to stdout (spool_send). */
+#define BINARY_OPTION                                                         \
+    {                                                                         \
+        .name = "force", .summary = "write binary data to a terminal as well" \
+    }
+
 #define ARGUMENTS_MAX 4
 #define OPTIONS_MAX   24
 #define DETAILS_MAX   8

@@ -120,17 +120,17 @@ json_t *notice_as_json(const struct worker_notice *notice)
 static void tell_group(struct output *out, const char *verb, const struct order *order)
 {
     char size[SIZE_TEXT_MAX];
-    output_print(out, "%s L%u of %zu chunks, %s", verb, order->level, order->count,
-                 size_text(order->bytes, size));
+    output_print(out, "%s L%u of %zu chunk%s, %s", verb, order->level, order->count,
+                 plural(order->count), size_text(order->bytes, size));
 }
 
 static void tell_rows(struct output *out, uint64_t in, uint64_t rows_out, uint64_t superseded,
                       uint64_t rejected)
 {
     output_print(out,
-                 "%" PRIu64 " rows in, %" PRIu64 " out, %" PRIu64 " superseded, %" PRIu64
+                 "%" PRIu64 " row%s in, %" PRIu64 " out, %" PRIu64 " superseded, %" PRIu64
                  " rejected",
-                 in, rows_out, superseded, rejected);
+                 in, plural(in), rows_out, superseded, rejected);
 }
 
 static void tell_end(struct output *out, const struct worker_notice *notice)

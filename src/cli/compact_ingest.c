@@ -109,7 +109,8 @@ static void tell_sum(struct cli *cli, const struct ingesting *ingesting)
     }
     output_text(&cli->out, "ingested ");
     output_count(&cli->out, taken, "file");
-    output_print(&cli->out, ": %" PRIu64 " rows, %s", rows, size_text(bytes, size));
+    output_print(&cli->out, ": %" PRIu64 " row%s, %s", rows, plural(rows),
+                 size_text(bytes, size));
     if (malformed > 0)
         output_print(&cli->out, ", %" PRIu64 " of the rows malformed", malformed);
     if (already > 0) {
@@ -143,8 +144,8 @@ static void tell(struct ingesting *ingesting)
             tell_fault(cli, file, faults++);
     }
     if (faults > FAULTS_SHOWN && !cli->json)
-        fprintf(stderr, "holdfast: compact ingest: and %zu files more\n",
-                faults - FAULTS_SHOWN);
+        fprintf(stderr, "holdfast: compact ingest: and %zu file%s more\n",
+                faults - FAULTS_SHOWN, plural(faults - FAULTS_SHOWN));
     if (!cli->json && !cli->quiet)
         tell_sum(cli, ingesting);
 }

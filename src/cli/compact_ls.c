@@ -4,10 +4,12 @@
 #include "cli/compact.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 struct listing {
     struct cli *cli;
     bool all;
+    bool titled;
 };
 
 /* Of a name that is being deleted only the name is known any more. */
@@ -15,7 +17,7 @@ static void tell_name(struct cli *cli, const struct slot *slot, const char *stat
                       struct view key)
 {
     if (!cli->json) {
-        output_print(&cli->out, "%-10s %-3s %10s %10s  %-24s  ", state, "", "", "", "");
+        output_print(&cli->out, "%-10s %-5s %10s %10s  %-24s  ", state, "", "", "", "");
         output_key(&cli->out, key);
         output_text(&cli->out, "\n");
         return;
@@ -34,7 +36,7 @@ static void tell_words(const struct listing *listing, const char *state,
     char time[TIME_TEXT_MAX], size[SIZE_TEXT_MAX];
     if (listing->all)
         output_print(out, "%-10s ", state);
-    output_print(out, "L%-2u %10s ", chunk->level, size_text(chunk->size, size));
+    output_print(out, "L%-4u %10s ", chunk->level, size_text(chunk->size, size));
     if (chunk->rows_known)
         output_print(out, "%10" PRIu64, chunk->rows);
     else
@@ -45,7 +47,7 @@ static void tell_words(const struct listing *listing, const char *state,
         output_text(out, "  quarantined: ");
         output_words(out, chunk->quarantine);
     } else if (chunk->tries > 0) {
-        output_print(out, "  tried %u times in vain", chunk->tries);
+        output_print(out, "  tried %u time%s in vain", chunk->tries, plural(chunk->tries));
     }
     output_text(out, "\n");
 }
@@ -81,12 +83,28 @@ static void tell_dead(const struct listing *listing, const struct slot *slot,
     }
 }
 
+/* Above the first chunk. */
+static void tell_titles(struct listing *listing)
+{
+    struct cli *cli = listing->cli;
+    char line[160];
+    if (listing->titled || cli->json || cli->quiet)
+        return;
+    listing->titled = true;
+    snprintf(line, sizeof line, "%s%-5s %10s %10s  %-24s  %s",
+             listing->all ? "STATE      " : "", "LEVEL", "SIZE", "ROWS", "LATEST", "KEY");
+    output_bold(&cli->out, view_of(line));
+    output_text(&cli->out, "\n");
+}
+
 static enum hf_status tell_catalog(void *argument, struct slot *slot,
                                    const struct catalog *catalog,
                                    const struct evidence *evidence)
 {
-    const struct listing *listing = argument;
+    struct listing *listing = argument;
     (void)evidence;
+    if (catalog->live_count > 0 || listing->all)
+        tell_titles(listing);
     for (size_t i = 0; i < catalog->live_count; i++)
         tell_chunk(listing, slot, chunk_state_name(CHUNK_LIVE), &catalog->live[i], VIEW(""));
     if (listing->all)

@@ -38,8 +38,9 @@ static json_t *group_as_json(const struct slot *slot, const struct plan_group *g
 static void tell_group(struct output *out, const struct plan_group *group)
 {
     char size[SIZE_TEXT_MAX];
-    output_print(out, "L%u  %zu chunks  %s  %" PRIu64 " rows  from ", group->level,
-                 group->count, size_text(group->bytes, size), group->rows);
+    output_print(out, "L%u  %zu chunk%s  %s  %" PRIu64 " row%s  from ", group->level,
+                 group->count, plural(group->count), size_text(group->bytes, size), group->rows,
+                 plural(group->rows));
     output_key(out, group->sources[0]->key);
     output_text(out, "\n");
 }
@@ -99,16 +100,19 @@ static void tell_sum(struct planning *planning)
         output_text(out, "\n");
     }
     output_count(out, planning->group_count, "group");
-    output_print(out, ", %" PRIu64 " chunks, %s, %" PRIu64 " rows, %" PRIu64 " requests\n",
-                 planning->source_count, size_text(planning->bytes, size), planning->rows,
-                 worker_requests(planning->group_count, planning->source_count));
+    uint64_t requests = worker_requests(planning->group_count, planning->source_count);
+    output_print(out, ", %" PRIu64 " chunk%s, %s, %" PRIu64 " row%s, %" PRIu64 " request%s\n",
+                 planning->source_count, plural(planning->source_count),
+                 size_text(planning->bytes, size), planning->rows, plural(planning->rows),
+                 requests, plural(requests));
     if (planning->leased_count > 0)
-        output_print(out, "left out: %" PRIu64 " chunks that %s\n", planning->leased_count,
+        output_print(out, "left out: %" PRIu64 " chunk%s that %s\n", planning->leased_count,
+                     plural(planning->leased_count),
                      planning->leased.barred.count > 0 ? "cannot be leased now"
                                                        : "others are merging");
     if (planning->quarantined > 0)
-        output_print(out, "left out: %" PRIu64 " chunks in quarantine\n",
-                     planning->quarantined);
+        output_print(out, "left out: %" PRIu64 " chunk%s in quarantine\n",
+                     planning->quarantined, plural(planning->quarantined));
 }
 
 static json_t *sum_as_json(struct planning *planning)

@@ -107,7 +107,8 @@ static void tell_levels(struct output *out, const struct overview *view)
         snprintf(label, sizeof label, "level %u", i);
         output_print(out, LABEL, label);
         output_count(out, sum->chunks, "chunk");
-        output_print(out, ", %s, %" PRIu64 " rows\n", size_text(sum->bytes, size), sum->rows);
+        output_print(out, ", %s, %" PRIu64 " row%s\n", size_text(sum->bytes, size), sum->rows,
+                     plural(sum->rows));
     }
     if (!any)
         output_print(out, LABEL "none\n", "chunks");
@@ -131,8 +132,8 @@ static void tell_jobs(struct output *out, const struct overview *view)
                      brief_text(SPAN_MS(number_of(job, "expires_in_ms")), left));
     }
     if (view->unsettled > 0)
-        output_print(out, LABEL "%" PRIu64 " leases that ended without a result\n", "unsettled",
-                     view->unsettled);
+        output_print(out, LABEL "%" PRIu64 " lease%s that ended without a result\n",
+                     "unsettled", view->unsettled, plural(view->unsettled));
     if (view->pins > 0)
         output_print(out, LABEL "%" PRIu64 "\n", "pins", view->pins);
 }
@@ -169,8 +170,8 @@ static void tell_quarantined(struct output *out, const struct overview *view)
 static void tell_dead(struct output *out, const struct overview *view)
 {
     char size[SIZE_TEXT_MAX];
-    output_print(out, LABEL "%" PRIu64 " chunks, %s\n", "tombstones", view->tombstones,
-                 size_text(view->tombstone_bytes, size));
+    output_print(out, LABEL "%" PRIu64 " chunk%s, %s\n", "tombstones", view->tombstones,
+                 plural(view->tombstones), size_text(view->tombstone_bytes, size));
     output_print(out, LABEL "%" PRIu64 " retired, %" PRIu64 " condemned\n", "deleting",
                  view->retired, view->condemned);
 }

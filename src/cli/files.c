@@ -18,9 +18,21 @@ static enum hf_status fail_errno(struct cli *cli, const char *what)
     return error_from_errno(&cli->error, errno, what);
 }
 
-static bool is_standard(const char *path)
+/* "-", or the file of /dev that stands for it: opened by name, that would begin anew a file that
+ * somebody has begun. */
+static bool is_standard(const char *path, const char *device)
 {
-    return !path || strcmp(path, "-") == 0;
+    return !path || strcmp(path, "-") == 0 || strcmp(path, device) == 0;
+}
+
+bool is_stdin(const char *path)
+{
+    return is_standard(path, "/dev/stdin");
+}
+
+bool is_stdout(const char *path)
+{
+    return is_standard(path, "/dev/stdout");
 }
 
 /* ---- Spools -------------------------------------------------------------------------- */
@@ -83,14 +95,33 @@ static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
     return HF_OK;
 }
 
+/* Bytes that are no text disturb a terminal; looked for at the start, as git and grep do. */
+static enum hf_status refuse_binary(struct cli *cli, int spool, int to)
+{
+    char start[8000];
+    size_t got = 0;
+    if (isatty(to) != 1 || cli_given(cli, "force"))
+        return HF_OK;
+    enum hf_status status = file_read_at(spool, start, sizeof start, 0, &got, &cli->error);
+    struct view text = { start, got };
+    if (status != HF_OK || view_find(text, '\0') == got)
+        return status;
+    return error_set(
+        &cli->error, HF_INVALID,
+        "it is binary, and would disturb the terminal: name a file to write it to, "
+        "or add --force");
+}
+
 enum hf_status spool_send(struct cli *cli, int spool, int to)
 {
+    enum hf_status status = refuse_binary(cli, spool, to);
+    if (status != HF_OK)
+        return status;
     char *piece = malloc(STREAM_PIECE);
     if (!piece)
         return error_no_memory(&cli->error);
     uint64_t done = 0;
     size_t got = 0;
-    enum hf_status status;
     do {
         status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
         if (status == HF_OK)
@@ -150,7 +181,7 @@ enum hf_status source_take(struct cli *cli, const char *path, struct view label,
     int fd = STDIN_FILENO, spool;
     bool regular = false;
     enum hf_status status = HF_OK;
-    if (!is_standard(path))
+    if (!is_stdin(path))
         status = source_open(cli, view_of(path), &fd, &regular);
     if (status != HF_OK || regular) {
         *ret_fd = fd;
@@ -305,7 +336,7 @@ enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, 
 {
     bool stream = false;
     *ret_file = false;
-    if (is_standard(path))
+    if (is_stdout(path))
         return fetch_to_stream(cli, STDOUT_FILENO, fetch, argument);
     enum hf_status status = target_is_stream(cli, view_of(path), &stream);
     if (status != HF_OK)

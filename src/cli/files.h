@@ -12,7 +12,12 @@ enum hf_status spool_open(struct cli *cli, int *ret_fd);
 /* Appends all that `from` (a pipe, a terminal) gives until its end. */
 enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool);
 
-/* Writes the whole spool to where bytes only go in order. */
+/* Whether a path stands for stdin or stdout: NULL, "-", /dev/stdin or /dev/stdout. */
+bool is_stdin(const char *path);
+bool is_stdout(const char *path);
+
+/* Writes the whole spool to where bytes only go in order. Binary data goes to a terminal only with
+ * --force, which the command must have. */
 enum hf_status spool_send(struct cli *cli, int spool, int to);
 
 /* CRC32C and size of all bytes of a file. */

@@ -83,7 +83,10 @@ static void write_options(struct page *page, const struct option_spec *options)
             snprintf(letter, sizeof letter, "-%c, ", o->letter);
         snprintf(term, sizeof term, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
                  o->value ? o->value : "");
-        page_row(page, term, o->summary, 24);
+        struct buffer text = BUFFER_INIT(1024);
+        buffer_print(&text, "%s%s", o->summary, o->needed ? " (required)" : "");
+        page_row(page, term, buffer_text(&text), 24);
+        buffer_release(&text);
     }
 }
 

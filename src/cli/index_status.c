@@ -202,7 +202,7 @@ static void tell_inbox(struct output *out, const struct overview_of_index *view)
 static void tell_shards(struct output *out, const struct overview_of_index *view)
 {
     const struct census *census = &view->census;
-    char size[SIZE_TEXT_MAX], largest[SIZE_TEXT_MAX], old[SPAN_TEXT_MAX];
+    char size[SIZE_TEXT_MAX], largest[SIZE_TEXT_MAX], old[AGO_TEXT_MAX];
     output_print(out, LABEL "%zu of %zu", "shards", census->shards,
                  shard_count(view->desk.index->schema.digits));
     if (census->shards > 0)
@@ -210,8 +210,8 @@ static void tell_shards(struct output *out, const struct overview_of_index *view
                      census->largest.text, size_text(census->shard_bytes_max, largest));
     output_text(out, "\n");
     if (census->records_known)
-        output_print(out, LABEL "%" PRIu64 " in shards, as of %s ago\n", "records",
-                     census->records, brief_text(age(view, census->records_at), old));
+        output_print(out, LABEL "%" PRIu64 " in shards, as of %s\n", "records", census->records,
+                     ago_text(age(view, census->records_at), old));
     else
         output_print(out, LABEL "nobody has counted yet\n", "records");
 }

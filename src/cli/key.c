@@ -114,6 +114,7 @@ const struct command key_commands[] = {
                      { .name = "info",
                        .choice = 1,
                        .summary = "tell version, size and ETag, and not the state" },
+                     BINARY_OPTION,
                      KEY_NS_OPTION },
         .details = { "Needs no lease, and waits for nobody. What a transaction or a holder has "
                      "staged is not seen before it is committed; then it is, all at once for "

@@ -82,10 +82,7 @@ void append_version(struct buffer *to, const struct hf_key_info *info)
 const char *version_age(struct cli *cli, const struct hf_key_info *info,
                         char text[SPAN_TEXT_MAX + 4])
 {
-    char span[SPAN_TEXT_MAX];
     struct wall_time at = { info->updated_ms * 1000 };
     struct span age = wall_since(env_wall(cli->env), at);
-    snprintf(text, SPAN_TEXT_MAX + 4, "%s ago",
-             brief_text(age.us > 0 ? age : SPAN_US(0), span));
-    return text;
+    return ago_text(age, text);
 }

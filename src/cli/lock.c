@@ -149,6 +149,7 @@ const struct command lock_commands[] = {
         .arguments = { { "SCOPE", ARGUMENT_ONE, COMPLETE_LOCK, "the lock" } },
         .options = { { .name = "reason",
                        .type = OPTION_TEXT,
+                       .needed = true,
                        .value = "TEXT",
                        .summary = "why; kept in the lock's table with your name" },
                      { .name = "token",
@@ -225,6 +226,7 @@ const struct command lock_commands[] = {
         .arguments = { { "KEY", ARGUMENT_ONE, COMPLETE_OBJECT, "the object" },
                        { "FILE", ARGUMENT_OPTIONAL, COMPLETE_FILE,
                          "where to write it; stdout if left out or -" } },
+        .options = { BINARY_OPTION },
         .details = { "Needs no lock. FILE is replaced when the object is whole. MISMATCH when "
                      "the object is not one that `write` wrote." },
         .json = "one JSON object about what was written to FILE; when the object itself goes "

@@ -132,7 +132,7 @@ static void add_mode(struct grid *grid, const struct lease *lease)
 
 static void add_times(struct grid *grid, const struct sight *sight, const struct lease *lease)
 {
-    char text[SPAN_TEXT_MAX];
+    char text[AGO_TEXT_MAX];
     struct span left = lease_left(lease, &sight->evidence);
     grid_print(grid, "%s", brief_text(lease_held(lease, &sight->evidence), text));
     if (lease->status != LEASE_ACTIVE)
@@ -140,8 +140,8 @@ static void add_times(struct grid *grid, const struct sight *sight, const struct
     else if (left.us > 0)
         grid_print(grid, "in %s", brief_text(left, text));
     else
-        grid_print(grid, "%s (%s ago)", lease_state(&sight->settings, lease, &sight->evidence),
-                   brief_text(SPAN_US(-left.us), text));
+        grid_print(grid, "%s (%s)", lease_state(&sight->settings, lease, &sight->evidence),
+                   ago_text(SPAN_US(-left.us), text));
 }
 
 void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,

@@ -169,7 +169,7 @@ static void show_takeover(struct output *out, const struct sight *sight,
 
 static void show_times(struct output *out, const struct sight *sight, const struct lease *lease)
 {
-    char span[SPAN_TEXT_MAX], time[TIME_TEXT_MAX];
+    char span[SPAN_TEXT_MAX], time[TIME_TEXT_MAX], ago[AGO_TEXT_MAX];
     struct span left = lease_left(lease, &sight->evidence);
     output_print(out, LABEL "%s, since %s\n", "  held",
                  brief_text(lease_held(lease, &sight->evidence), span),
@@ -179,7 +179,7 @@ static void show_times(struct output *out, const struct sight *sight, const stru
     if (left.us > 0)
         output_print(out, LABEL "in %s unless renewed\n", "  expires", brief_text(left, span));
     else
-        output_print(out, LABEL "%s ago\n", "  expires", brief_text(SPAN_US(-left.us), span));
+        output_print(out, LABEL "%s\n", "  expired", ago_text(SPAN_US(-left.us), ago));
 }
 
 static void show_lease(struct output *out, const struct sight *sight, const struct lease *lease)

@@ -85,7 +85,8 @@ static void draw_head(struct watching *watching, size_t columns)
     struct buffer line = BUFFER_INIT(1024);
     buffer_print(&line, "%zu held, %zu waiting", watching->held, watching->waiting);
     if (watching->damaged > 0)
-        buffer_print(&line, ", %zu tables damaged", watching->damaged);
+        buffer_print(&line, ", %zu table%s damaged", watching->damaged,
+                     plural(watching->damaged));
     buffer_print(&line, "   %s", time_text(env_wall(watching->cli->env), time));
     if (watching->trouble.status != HF_OK) {
         buffer_print(&line, "   %s: ", hf_status_name(watching->trouble.status));

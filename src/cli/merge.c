@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/progress.h"
@@ -177,9 +178,12 @@ static enum hf_status check_path(struct cli *cli, const char *what, const char *
 {
     if (path[0] == '\0')
         return error_set(&cli->error, HF_INVALID, "the name of the %s is empty", what);
-    if (strcmp(path, "-") == 0)
-        return error_set(&cli->error, HF_INVALID,
-                         "the %s must be a file, for - is none; one of that name is ./-", what);
+    if (is_stdout(path) || is_stdin(path))
+        return error_set(
+            &cli->error, HF_INVALID,
+            "the %s must be a file with a name, since it is replaced when it is whole: "
+            "%s is none (a file of the name - is ./-)",
+            what, path);
     return HF_OK;
 }
 
@@ -314,15 +318,15 @@ static void tell_summary(const struct merge *merge)
     struct output *out = &merge->cli->out;
     char size[SIZE_TEXT_MAX];
     size_t inputs = merge->cli->argument_count;
-    output_print(out, "merged %zu file%s into ", inputs, inputs == 1 ? "" : "s");
+    output_print(out, "merged %zu file%s into ", inputs, plural(inputs));
     output_key(out, view_of(merge->output));
     output_print(out, " (%s)", size_text(result->bytes_out, size));
     if (result->rows_counted)
         output_print(out,
-                     ": %" PRIu64 " rows in, %" PRIu64 " out, %" PRIu64 " superseded, %" PRIu64
+                     ": %" PRIu64 " row%s in, %" PRIu64 " out, %" PRIu64 " superseded, %" PRIu64
                      " rejected",
-                     result->rows_in, result->rows_out, result->rows_superseded,
-                     result->rows_rejected);
+                     result->rows_in, plural(result->rows_in), result->rows_out,
+                     result->rows_superseded, result->rows_rejected);
     if (result->rows_rejected > 0) {
         output_text(out, " to ");
         output_key(out, view_of(merge->options.reject_path));

@@ -189,9 +189,42 @@ static struct view joined_words(const struct cli *cli, char *space, size_t size)
     return (struct view){ space, used < size ? used : size - 1 };
 }
 
+/* What people type who know other programs, and what does that here. */
+static const struct {
+    const char *path;
+    const char *instead;
+} other_words[] = {
+    { "lock",
+      "holdfast run NAME -- COMMAND holds a lock while a command runs; holdfast acquire NAME "
+      "takes one for a script" },
+    { "unlock", "holdfast release ends a lease" },
+    { "index delete",
+      "there is no deleting: put a later record of the key, and filter it out by "
+      "--where; 'holdfast index --help' lists what there is" },
+    { "index rm", "there is no deleting: put a later record of the key, and filter it out by "
+                  "--where; 'holdfast index --help' lists what there is" },
+    { "ls", "holdfast locks ls lists locks, key ls keys, store ls objects" },
+    { "get", "holdfast key get reads a key, store get an object, read a fenced one" },
+    { "put", "holdfast key update changes a key, store put an object, write a fenced one" },
+    { "rm", "holdfast key rm removes a key, store rm an object" },
+    { "flock", "holdfast run NAME -- COMMAND holds a lock while a command runs" },
+};
+
+static const char *other_word(struct view path)
+{
+    for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
+        if (view_equal(path, view_of(other_words[i].path)))
+            return other_words[i].instead;
+    return NULL;
+}
+
 /* A group may be mistyped as well as a command. */
 static enum hf_status unknown_command(struct cli *cli, struct view path)
 {
+    const char *instead = other_word(path);
+    if (instead)
+        return error_set(&cli->error, HF_INVALID, "there is no command '%.*s'; %s",
+                         VIEW_ARGS(path), instead);
     struct nearest nearest = { .wanted = path };
     for (const struct command *c = NULL; (c = command_next(c));) {
         struct view whole = view_of(c->path);

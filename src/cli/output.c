@@ -196,7 +196,7 @@ void output_words(struct output *out, struct view words)
 
 void output_count(struct output *out, uint64_t count, const char *noun)
 {
-    output_print(out, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
+    output_print(out, "%" PRIu64 " %s%s", count, noun, plural(count));
 }
 
 static bool set_hex(json_t *object, const char *name, struct view key)

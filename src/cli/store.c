@@ -69,6 +69,7 @@ const struct command store_commands[] = {
                        .value = "A-B",
                        .summary = "only bytes A up to, not including, B; A- is to the end; "
                                   "sizes like 64KiB are fine" },
+                     BINARY_OPTION,
                      HEX_OPTION },
         .details = { "FILE is written under a temporary name beside its own and renamed when "
                      "it is whole and on disk, so there is never half a file; what was there "

@@ -5,6 +5,7 @@
  * already with equal bytes is left alone, which is what makes a copy restartable: there is no
  * state besides the two stores. */
 #include "base/layout.h"
+#include "base/parse.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/store.h"
@@ -356,6 +357,7 @@ static enum hf_status read_names(struct copy *copy)
 static void tell_counts(struct copy *copy)
 {
     struct cli *cli = copy->cli;
+    char size[SIZE_TEXT_MAX];
     if (cli->json)
         output_json(&cli->out, json_pack("{s:I, s:I, s:I, s:I}", "objects_copied",
                                          (json_int_t)copy->copied, "copied_bytes",
@@ -364,9 +366,10 @@ static void tell_counts(struct copy *copy)
                                          (json_int_t)copy->vanished));
     else if (!cli->quiet)
         output_print(&cli->out,
-                     "copied %" PRIu64 " (%" PRIu64 " bytes), already there %" PRIu64
+                     "copied %" PRIu64 " (%s), already there %" PRIu64
                      ", vanished meanwhile %" PRIu64 "\n",
-                     copy->copied, copy->copied_bytes, copy->already, copy->vanished);
+                     copy->copied, size_text(copy->copied_bytes, size), copy->already,
+                     copy->vanished);
 }
 
 static enum hf_status copy_with_spools(struct copy *copy)

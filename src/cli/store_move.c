@@ -6,11 +6,6 @@
 
 #include <unistd.h>
 
-static bool is_standard(struct view path)
-{
-    return !path.data || view_equal(path, VIEW("-"));
-}
-
 /* ---- get ----------------------------------------------------------------------------- */
 
 /* "A-B" or "A-", half open. */
@@ -110,13 +105,13 @@ enum hf_status run_store_get(struct cli *cli)
     enum hf_status status = cli_key(cli, 0, &get.key);
     if (status == HF_OK)
         status = parse_range(cli, &get);
-    if (status == HF_OK && !is_standard(path))
+    if (status == HF_OK && !is_stdout(path.data))
         status = target_is_stream(cli, path, &stream);
     if (status == HF_OK)
         status = cli_open_objects(cli);
     if (status != HF_OK)
         return status;
-    if (is_standard(path))
+    if (is_stdout(path.data))
         return get_to_stream(cli, &get, STDOUT_FILENO);
     status = stream ? get_to_device(cli, &get, path) : get_to_file(cli, &get, path);
     if (status == HF_OK && cli->json)
@@ -193,7 +188,7 @@ enum hf_status run_store_put(struct cli *cli)
         status = cli_open_objects(cli);
     int fd = STDIN_FILENO;
     bool regular = false;
-    if (status == HF_OK && !is_standard(path))
+    if (status == HF_OK && !is_stdin(path.data))
         status = source_open(cli, path, &fd, &regular);
     if (status != HF_OK)
         return status;

@@ -178,11 +178,11 @@ static const char *state_hint(const struct txn_record *record)
 
 static void show_time(struct cli *cli, const char *label, struct wall_time at)
 {
-    char time[TIME_TEXT_MAX], span[SPAN_TEXT_MAX];
+    char time[TIME_TEXT_MAX], ago[AGO_TEXT_MAX];
     struct span age = wall_since(env_wall(cli->env), at);
     if (at.us > 0)
-        output_print(&cli->out, LABEL "%s, %s ago\n", label, time_text(at, time),
-                     brief_text(age.us > 0 ? age : SPAN_US(0), span));
+        output_print(&cli->out, LABEL "%s, %s\n", label, time_text(at, time),
+                     ago_text(age, ago));
 }
 
 static void show(struct cli *cli, const struct txn_record *record)
@@ -272,7 +272,7 @@ static enum hf_status write_rows(struct listing *listing)
 static enum hf_status list_record(struct listing *listing, const struct txn_record *record)
 {
     struct grid *grid = &listing->grid;
-    char span[SPAN_TEXT_MAX];
+    char ago[AGO_TEXT_MAX];
     struct span age = wall_since(env_wall(listing->cli->env), record->began_at);
     if (listing->only != TXN_ABSENT && record->state != listing->only)
         return HF_OK;
@@ -283,7 +283,7 @@ static enum hf_status list_record(struct listing *listing, const struct txn_reco
     grid_print(grid, "%s", record->id);
     grid_print(grid, "%s", txn_state_name(record->state));
     if (record->began_at.us > 0)
-        grid_print(grid, "%s ago", brief_text(age.us > 0 ? age : SPAN_US(0), span));
+        grid_print(grid, "%s", ago_text(age, ago));
     else
         grid_cell(grid, VIEW("-"));
     grid_cell(grid, record->holder[0] ? view_of(record->holder) : VIEW("-"));

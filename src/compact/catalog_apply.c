@@ -5,6 +5,7 @@
  * Each one first looks and allocates, then changes what can no longer fail; so a refusal, or no
  * memory, leaves the catalog as it was. */
 #include "base/check.h"
+#include "base/parse.h"
 #include "base/rule.h"
 #include "base/utf8.h"
 #include "compact/catalog_inside.h"
@@ -84,7 +85,7 @@ struct reason reason_make(unsigned tries, struct view why)
     struct reason reason = { .size = 0 };
     char start[64] = "";
     if (tries > 0)
-        snprintf(start, sizeof start, "tried %u times: ", tries);
+        snprintf(start, sizeof start, "tried %u time%s: ", tries, plural(tries));
     reason.size = strlen(start);
     memcpy(reason.text, start, reason.size);
     if (why.size == 0)

@@ -47,6 +47,8 @@ static void decode(struct view bytes, char ret_why[HF_WHY_MAX])
     bool readable = json_end(&reader);
     struct view reason = view_first(buffer_view(&why), HF_WHY_MAX - 1);
     struct view person = view_first(buffer_view(&by), 60);
+    if (reason.size == 0)
+        reason = VIEW("no reason given");
     if (!readable)
         snprintf(ret_why, HF_WHY_MAX, "paused by an object that cannot be read");
     else if (person.size > 0)

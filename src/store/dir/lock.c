@@ -317,12 +317,21 @@ static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe,
     return HF_OK;
 }
 
+enum hf_status dir_not_writable(const struct dir_locks *locks, struct hf_error *error)
+{
+    char link[32], path[ERROR_PATH_MAX + 1];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", locks->root);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    path[size > 0 ? size : 0] = '\0';
+    return error_set(error, HF_DENIED, "the folder '%s' cannot be written to", path);
+}
+
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
                                struct hf_error *error)
 {
     if (!locks->writable)
-        return error_set(error, HF_DENIED, "the folder may not be written to");
+        return dir_not_writable(locks, error);
     if (dir_lock_take(locks, stripe, DIR_LOCK_EXCLUSIVE, deadline, ret_lock, error) != HF_OK)
         return error->status;
     enum hf_status status = settle_held(locks, stripe, error);

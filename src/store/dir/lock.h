@@ -82,6 +82,9 @@ bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                   struct dir_lock *ret_lock);
 void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock);
 
+/* DENIED, with the folder's name. */
+enum hf_status dir_not_writable(const struct dir_locks *locks, struct hf_error *error);
+
 /* Takes a stripe for a writer, and makes durable what a dead one left there. */
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,

@@ -86,7 +86,7 @@ static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error
         return HF_OK;
     int root = temp->locks->root;
     if (!temp->locks->writable)
-        return error_set(error, HF_DENIED, "the folder may not be written to");
+        return dir_not_writable(temp->locks, error);
     if (mkdirat(root, TEMP_DIRECTORY, 0777) != 0 && errno != EEXIST)
         return error_from_errno(error, errno, "make the folder for temporary files");
     int all = dir_open_beneath(root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);

@@ -86,7 +86,12 @@ enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, c
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
         return error_set(error, HF_UNAVAILABLE, "%s: the database is busy", what);
-    case SQLITE_FULL: return error_set(error, HF_UNAVAILABLE, "%s: the disk is full", what);
+    case SQLITE_FULL: {
+        const char *file = handle ? sqlite3_db_filename(handle, "main") : NULL;
+        return error_set(error, HF_UNAVAILABLE,
+                         "cannot %s: no space left on the disk of '%.100s'", what,
+                         file && file[0] ? file : "the database");
+    }
     case SQLITE_NOMEM: return error_no_memory(error);
     case SQLITE_CORRUPT:
         return error_set(error, HF_CORRUPT, "%s: the database is damaged", what);
