@@ -1023,6 +1023,27 @@ def _(s):
         true(piece.encode() in done.stderr, (words, done.stderr))
 
 
+@it("an alias is the command that it stands for, and help marks it so")
+def _(s):
+    aliases = {alias: command["command"] for command in s.table()["commands"]
+               for alias in command["aliases"]}
+    for alias in ("key remove", "key describe", "key keepalive", "store remove", "locks describe",
+                  "index show", "compact show", "sweep show"):
+        true(alias in aliases, alias)
+    names = {command["command"] for command in s.table()["commands"]}
+    for alias, target in aliases.items():
+        true(alias not in names and target in names, alias)
+        page = s.out(*alias.split(), "--help").decode()
+        equal(page, s.out(*target.split(), "--help").decode(), alias)
+        true(f"'{alias}'" in page and "Aliases: " in page, page)
+    for verb in ("remove", "describe", "keepalive"):
+        true(not any(name.split()[-1] == verb for name in names), f"{verb} is an alias only")
+    s.run("key", "update", "-q", "k", "--take", stdin=b"1")
+    equal(s.out("key", "describe", "k", "--json"), s.out("key", "show", "k", "--json"))
+    s.run("key", "remove", "k", "--take")
+    s.run("key", "get", "k", expect=80)
+
+
 @it("help marks the options without which a command does nothing")
 def _(s):
     text = " ".join(s.out("locks", "break", "--help").decode().split())

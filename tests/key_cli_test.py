@@ -514,7 +514,7 @@ def _(s):
     os.rename(s.file("objects/%tmp"), s.file("away"))
     s.write("objects/%tmp", b"no folder")
     why = refused(s, "TIMEOUT", None, "key", "acquire", "k", "--wait", "200ms")
-    true("--wait" not in why and "key describe" not in why, why)
+    true("--wait" not in why and "key show" not in why, why)
 
 
 @it("a full sweep says what it could not deal with, and goes on with the rest", DIR)

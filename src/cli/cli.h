@@ -149,10 +149,18 @@ extern const struct command index_commands[];
 extern const struct command key_commands[];
 extern const struct command sweep_commands[];
 
+/* Other words for a command. One thing has one word: rm, renew, show for one thing that has a name,
+ * status for how work stands; these are for who is used to another. */
+struct command_alias {
+    const char *path; /* NULL ends the list */
+    const char *target;
+};
+extern const struct command_alias command_aliases[];
+
 /* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
 const struct command *command_next(const struct command *last);
 
-/* The command of exactly this path, or NULL. */
+/* The command of exactly this path, or of this alias; or NULL. */
 const struct command *command_find(struct view path);
 
 /* Whether some command's path starts with these words and goes on. */

@@ -110,8 +110,30 @@ const struct command *command_next(const struct command *last)
     return NULL;
 }
 
+const struct command_alias command_aliases[] = {
+    { "key describe", "key show" },
+    { "key keepalive", "key renew" },
+    { "key remove", "key rm" },
+    { "key status", "key show" },
+    { "keepalive", "renew" },
+    { "locks describe", "locks show" },
+    { "locks status", "locks show" },
+    { "store remove", "store rm" },
+    { "txn describe", "txn show" },
+    { "txn status", "txn show" },
+    { "compact describe", "compact status" },
+    { "compact show", "compact status" },
+    { "index describe", "index status" },
+    { "index show", "index status" },
+    { "sweep show", "sweep status" },
+    { NULL, NULL },
+};
+
 const struct command *command_find(struct view path)
 {
+    for (const struct command_alias *a = command_aliases; a->path; a++)
+        if (view_equal(view_of(a->path), path))
+            path = view_of(a->target);
     for (const struct command *c = NULL; (c = command_next(c));)
         if (view_equal(view_of(c->path), path))
             return c;

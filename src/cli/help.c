@@ -183,6 +183,13 @@ static void write_details(struct page *page, const struct command *command)
 {
     for (size_t i = 0; i < DETAILS_MAX && command->details[i]; i++)
         page_paragraph(page, command->details[i]);
+    struct buffer aliases = BUFFER_INIT(512);
+    for (const struct command_alias *a = command_aliases; a->path; a++)
+        if (strcmp(a->target, command->path) == 0)
+            buffer_print(&aliases, "%s'%s'", aliases.size ? ", " : "Aliases: ", a->path);
+    if (aliases.size > 0)
+        page_paragraph(page, buffer_text(&aliases));
+    buffer_release(&aliases);
     if (command->json) {
         char text[TERM_MAX * 2];
         snprintf(text, sizeof text, "With --json: %s.", command->json);
@@ -310,11 +317,14 @@ static json_t *command_as_json(const struct command *command)
                               json_pack("{s:s, s:b, s:b, s:s}", "name", a->name, "needed",
                                         needed, "many", many, "summary", a->summary));
     }
-    return json_pack("{s:s, s:s, s:s?, s:b, s:o, s:o, s:o}", "command", command->path,
-                     "summary", command->summary, "json", command->json, "only_reads",
-                     (int)command->only_reads, "arguments", arguments, "options",
-                     options_as_json(command->options), "examples",
-                     examples_as_json(command->examples));
+    json_t *aliases = json_array();
+    for (const struct command_alias *a = command_aliases; aliases && a->path; a++)
+        if (strcmp(a->target, command->path) == 0)
+            json_array_append_new(aliases, json_string(a->path));
+    return json_pack("{s:s, s:o, s:s, s:s?, s:b, s:o, s:o, s:o}", "command", command->path,
+                     "aliases", aliases, "summary", command->summary, "json", command->json,
+                     "only_reads", (int)command->only_reads, "arguments", arguments, "options",
+                     options_as_json(command->options), "examples", examples_as_json(command->examples));
 }
 
 static json_t *statuses_as_json(void)

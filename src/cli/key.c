@@ -79,7 +79,7 @@ const struct command key_commands[] = {
                      "change that comes after the lease was taken over is refused by the "
                      "store itself. Anybody may read.",
                      "Prints the lease as one word. Nobody renews it: it is over after its ttl "
-                     "unless you do (holdfast key keepalive). Ctrl-C leaves the line.",
+                     "unless you do (holdfast key renew). Ctrl-C leaves the line.",
                      "In a transaction take keys in the order of their names: one that is out "
                      "of order is taken only if it is free at once, so that two transactions "
                      "never wait for each other." },
@@ -91,13 +91,13 @@ const struct command key_commands[] = {
         .run = run_key_acquire,
     },
     {
-        .path = "key keepalive",
+        .path = "key renew",
         .summary = "hold the lease of a key for its ttl from now on",
         .options = { KEY_LEASE_OPTION },
         .details = { "LOST when the lease is over. Keys of a transaction are kept alive one by "
                      "one, each by its own lease." },
         .json = "one JSON object with key, lease, token, ttl_ms and expires_in_ms",
-        .examples = { { "holdfast key keepalive", "the lease of $HOLDFAST_LEASE" } },
+        .examples = { { "holdfast key renew", "the lease of $HOLDFAST_LEASE" } },
         .run = run_key_keepalive,
     },
     {
@@ -152,7 +152,7 @@ const struct command key_commands[] = {
         .run = run_key_update,
     },
     {
-        .path = "key remove",
+        .path = "key rm",
         .summary = "let a key hold nothing",
         .arguments = { KEY_ARGUMENT },
         .options = { CHANGE_OPTIONS },
@@ -161,19 +161,19 @@ const struct command key_commands[] = {
                      "again.",
                      OUTCOME_WORDS },
         .json = "one JSON object with key, version, etag, size_bytes, removed, txn and staged",
-        .examples = { { "holdfast key remove orders/42 --take", "take it meanwhile" } },
+        .examples = { { "holdfast key rm orders/42 --take", "take it meanwhile" } },
         .run = run_key_remove,
     },
     {
-        .path = "key describe",
+        .path = "key show",
         .summary = "show a key: its version, who holds it, which transaction has it",
         .arguments = { KEY_ARGUMENT },
         .options = { KEY_NS_OPTION },
         .details = { "What is over is cleared away on the way, as by any operation. 'holdfast "
                      "locks show NAME' tells more of its lease." },
         .json = "one JSON object",
-        .examples = { { "holdfast key describe orders/42", "for people" },
-                      { "holdfast key describe orders/42 --json", "for a program" } },
+        .examples = { { "holdfast key show orders/42", "for people" },
+                      { "holdfast key show orders/42 --json", "for a program" } },
         .only_reads = true,
         .run = run_key_describe,
     },

@@ -1,4 +1,4 @@
-/* key_change.c: `key update` and `key remove`: under a lease that somebody passes on, or one
+/* key_change.c: `key update` and `key rm`: under a lease that somebody passes on, or one
  * that is taken meanwhile. */
 #include "cli/files.h"
 #include "cli/json_add.h"
@@ -79,7 +79,7 @@ static enum hf_status change(struct changing *changing)
             ? hf_key_update_file(desk->key, changing->fd, &changing->when, &desk->info, error)
             : hf_key_remove(desk->key, &changing->when, &desk->info, error);
     if (status == HF_UNSURE)
-        error_prefix(error, "nobody knows whether it happened ('key describe' may tell)");
+        error_prefix(error, "nobody knows whether it happened ('key show' may tell)");
     return status == HF_OK ? HF_OK : key_refused(desk->cli, desk->info.outcome);
 }
 

@@ -1,4 +1,4 @@
-/* key_lease.c: `key acquire`, `key keepalive` and `key release`: the lease of a key, which outlives
+/* key_lease.c: `key acquire`, `key renew` and `key release`: the lease of a key, which outlives
  * the command and is passed on as text. */
 #include "base/layout.h"
 #include "cli/connect.h"

@@ -1,4 +1,4 @@
-/* key_read.c: `key get`, `key describe` and `key ls`: looking, without a lease. */
+/* key_read.c: `key get`, `key show` and `key ls`: looking, without a lease. */
 #include "base/layout.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"

@@ -15,8 +15,8 @@ static const char *const advice[HF_KEY_OUTCOME_COUNT] = {
     [HF_KEY_FENCING_MISMATCH] = "stop what it protected; acquire the key anew, and read it",
     [HF_KEY_VERSION_CONFLICT] = "read the key again, and decide again",
     [HF_KEY_ETAG_MISMATCH] = "read the key again, and decide again",
-    [HF_KEY_TXN_MISMATCH] = "name its transaction with --txn; 'key describe' tells which",
-    [HF_KEY_WAITING] = "wait longer with --wait; 'key describe' tells for whom",
+    [HF_KEY_TXN_MISMATCH] = "name its transaction with --txn; 'key show' tells which",
+    [HF_KEY_WAITING] = "wait longer with --wait; 'key show' tells for whom",
 };
 
 static enum hf_key_outcome outcome_of(enum hf_status status)
