@@ -93,7 +93,7 @@ def _(s):
 
 READING = [line.split() for line in (
     "store ls", "store get k", "store get k f", "locks ls", "locks show x", "locks watch --for 1s",
-    "read k", "clock", "key get k", "key describe k", "key ls", "txn ls",
+    "read k", "clock", "key get k", "key show k", "key ls", "txn ls",
     "txn show 0123456789abcdef0123456789abcdef", "compact plan", "compact status", "compact ls",
     "compact fsck", "index get i k", "index query i", "index export i -o f", "index count i", "index status i",
     "elect ls crew", "elect rank crew 1", "sweep status", "store cp k l", "store cp -r a b")]
@@ -206,7 +206,7 @@ def _(s):
     s.run("index", "create", "i", "--fields", "k,v,t", "--key", "k", "--time", "t")
     s.run("compact", "create", "--format", "csv", "--key", "k", "--time", "t")
     tried = {"run": ("x", "--", "true"), "acquire": ("a",), "key acquire": ("k",),
-             "key update": ("u", "--take"), "key remove": ("u", "--take"),
+             "key update": ("u", "--take"), "key rm": ("u", "--take"),
              "write": ("o", "rows.csv", "--lock", "w"), "compact ingest": ("rows.csv",),
              "index put": ("i", "--fold", "--from", "rows.csv"), "index compile": ("i",)}
     waits = {c["command"] for c in s.table()["commands"] for o in c["options"] if o["name"] == "wait"}
@@ -342,7 +342,7 @@ HUNG = [line.split() for line in (
     "locks show x", "locks watch", "locks break x --reason r", "acquire x", "acquire --no-wait x",
     "renew 1:00-1:default/meta/x.json", "release 1:00-1:default/meta/x.json", "write o f --lock x", "read o",
     "store restored", "store repair epoch", "clock", "key acquire k", "key update k --take", "key get k",
-    "key describe k", "key ls", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
+    "key show k", "key ls", "txn begin", "txn ls", "compact create --format csv --time t", "compact plan",
     "compact status", "compact ls", "compact fsck", "compact pause --why x", "compact resume", "index get i k",
     "index query i", "index export i -o f", "index count i", "index status i", "elect ls crew",
     "elect rank crew 1", "sweep status", "run x -- true", "run --no-wait x -- true")]

@@ -250,9 +250,9 @@ LOCKS = ["locks ls", "locks ls --all --json", "locks show deploy", "acquire --no
          "sweep --full --dry-run", "sweep status"]
 FENCED = ["read fenced", "read large", "write --lock writer --no-wait fenced in",
           "write --lock writer --no-wait large in", "sweep --full"]
-KEYS = ["key ls", "key get orders/42", "key get orders/43", "key describe accounts/ann",
+KEYS = ["key ls", "key get orders/42", "key get orders/43", "key show accounts/ann",
         "key get accounts/ann", "key update --take --no-wait orders/42 --from in",
-        "key remove --take --no-wait orders/43", "txn ls", "txn show $TXN", "txn commit $TXN",
+        "key rm --take --no-wait orders/43", "txn ls", "txn show $TXN", "txn commit $TXN",
         "txn rollback $TXN", "sweep --full", "sweep --once"]
 COMPACT = ["compact status", "compact status --json", "compact ls --all", "compact plan",
            "compact run --jobs 1 --force", "compact ingest --wait 0 in-0", "compact fsck",

@@ -170,6 +170,7 @@ const struct command basic_commands[] = {
                      "answer at once. Never makes a store." },
         .examples = { { "holdfast completion words -- run --mode ''",
                         "exclusive and shared" } },
+        .only_reads = true,
         .run = run_completion_words,
     },
     { .path = NULL },

@@ -236,10 +236,6 @@ void cli_tell_default_store(struct cli *cli);
 enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
                         struct store **ret_store);
 
-/* Opens a store that is there already, without a look at what it keeps of itself: for a glance that
- * must change nothing. NOT_FOUND when a local one does not exist. */
-enum hf_status cli_open_existing(struct cli *cli, struct view url, struct store **ret_store);
-
 /* cli_open of the default URL into cli->store: for locks and all that is built on them, or for
  * objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);

@@ -181,7 +181,7 @@ static void offer_names(struct typed *typed, const struct name_place *place)
     struct store *store;
     struct buffer prefix = BUFFER_INIT(2 * KEY_BYTES_MAX);
     limit_time();
-    if (cli_open_existing(typed->cli, typed->store, &store) != HF_OK)
+    if (cli_open(typed->cli, typed->store, BUCKET_OBJECTS, &store) != HF_OK)
         return;
     if (place->folder[0] == '/')
         buffer_append(&prefix, typed->ns.data ? typed->ns : VIEW(LAYOUT_NAMESPACE_DEFAULT));

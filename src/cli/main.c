@@ -171,45 +171,6 @@ enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
     return status;
 }
 
-/* Whether a local store is there: its file or folder; those of other kinds may be. */
-static bool store_may_exist(struct view text)
-{
-    struct url url;
-    struct hf_error ignored;
-    if (url_parse(text, &url, &ignored) != HF_OK)
-        return false;
-    char path[URL_BYTES_MAX + 1];
-    snprintf(path, sizeof path, "%.*s", VIEW_ARGS(url.path));
-    bool is_local =
-        view_equal(url.scheme, VIEW("sqlite")) || view_equal(url.scheme, VIEW("dir"));
-    return !is_local || access(path, F_OK) == 0;
-}
-
-enum hf_status cli_open_existing(struct cli *cli, struct view url, struct store **ret_store)
-{
-    const char *variable = getenv("HOLDFAST_STORE");
-    struct buffer folder = BUFFER_INIT(URL_BYTES_MAX);
-    if (!url.data && variable && variable[0])
-        url = view_of(variable);
-    enum hf_status status = HF_OK;
-    if (!url.data || view_equal(url, VIEW("sqlite:"))) {
-        status = find_state_folder(cli, &folder);
-        if (status == HF_OK && access(buffer_text(&folder), F_OK) != 0)
-            status = error_set(&cli->error, HF_NOT_FOUND, "there is no default store yet");
-        if (status == HF_OK)
-            status = default_url(cli, &url);
-    }
-    buffer_release(&folder);
-    if (status == HF_OK && !store_may_exist(url))
-        status = error_set(&cli->error, HF_NOT_FOUND, "there is no store %.*s",
-                           VIEW_ARGS(view_first(url, 120)));
-    if (status == HF_OK) {
-        keep_secrets(url);
-        status = store_open(cli->env, url, ret_store, &cli->error);
-    }
-    return status;
-}
-
 enum hf_status cli_open_store(struct cli *cli)
 {
     return cli_open(cli, (struct view){ NULL, 0 }, BUCKET_LOCKS, &cli->store);
