@@ -4,9 +4,12 @@
 Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.
 """
 
+import itertools
 import json
+import select
 import signal
 import sys
+import time
 
 import cases
 from cli_test import LOCAL, SANITIZED, code, equal, it, true, until
@@ -106,6 +109,112 @@ def _(s):
     equal(len(text.splitlines()), 4)
 
 
+@it("rank does not depend on the order of its arguments, and takes each writer once")
+def _(s):
+    for name in ("a", "b", "c", "d"):
+        s.put(f"roster/crew/{name}", b"{}")
+    for base in range(10):
+        told = {s.out("elect", "rank", "crew", "1", "--base", "1", *order)
+                for order in itertools.permutations((f"w={base}", "x=y=3", "a=7"))}
+        equal(len(told), 1)
+    text = s.run("elect", "rank", "crew", "1", "w=1", "x=1", "w=2", expect=code(s, "INVALID")).stderr
+    true(b"'w' is given twice" in text, text)
+
+
+@it("rank tells when each may start, and HELD to one for whom it is too early")
+def _(s):
+    for name in ("a", "b", "c"):
+        s.put(f"roster/crew/{name}", b"{}")
+    told = s.lines("elect", "rank", "crew", "0", "--step", "20s")
+    equal([line["starts_in_ms"] for line in told], [0, 20000, 40000])
+    first, second, third = (line["member"] for line in told)
+    due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 25))
+    told = s.lines("elect", "rank", "crew", "0", "--step", "20s", "--due", due)
+    equal([line["starts_in_ms"] for line in told][:2], [0, 0])
+    true(5000 < told[2]["starts_in_ms"] < 16000, told)
+    asked = ("elect", "rank", "crew", "0", "--step", "20s", "--due", due, "--as")
+    for member in (first, second):
+        line, = s.lines(*asked, member)
+        equal((line["member"], line["starts_in_ms"]), (member, 0))
+    refused = s.run("--json", *asked, third, expect=code(s, "HELD"))
+    why = json.loads(refused.stderr)
+    true(5000 < why["retry_after_ms"] < 16000 and why["why"].startswith("2 members come first"), why)
+
+
+# ---- elect run ----------------------------------------------------------------------------------
+
+
+class Candidate:
+    """`elect run`, whose command says that it leads and then goes on for long."""
+
+    def __init__(self, s, name, *options, command="echo leads; exec sleep 60"):
+        self.process = s.start("elect", "run", "chief", "--as", name, "--ttl", "5s", "--step", "300ms",
+                               *BEAT, *options, "--", "sh", "-c", command)
+
+    def leads(self, seconds):
+        """Whether it says so within this time."""
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        return bool(ready) and self.process.stdout.readline() == b"leads\n"
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+def waiters(s):
+    return len(s.lines("locks", "show", "chief")[0]["waiters"])
+
+
+@it("elect run: of a fleet one leads, and when it is killed the next takes over at once", LOCAL)
+def _(s):
+    anna = Candidate(s, "anna")
+    true(anna.leads(20), "nobody leads")
+    standby = [Candidate(s, "bob"), Candidate(s, "cleo")]
+    until(lambda: names(s, "chief") == ["anna", "bob", "cleo"], "all are there")
+    until(lambda: waiters(s) == 2, "both stand by")
+    true(not standby[0].leads(1) and not standby[1].leads(0), "two lead")
+    begun = time.monotonic()
+    anna.process.kill()  # holdfast itself; the guard ends the command and gives the lock back
+    until(lambda: any(member.leads(0.05) for member in standby), "another leads")
+    true(time.monotonic() - begun < 4, "it took the whole ttl")
+    for member in standby:
+        equal(member.end(), -signal.SIGTERM)
+    anna.process.communicate(timeout=60)
+    until(lambda: names(s, "chief") == [], "all are gone")
+
+
+@it("elect run: those that start together get in line in the order of the ladder")
+def _(s):
+    s.run("acquire", "chief", "--ttl", "2s")
+    crew = {name: Candidate(s, name, "--holder", name) for name in ("anna", "bob", "cleo", "dora")}
+    until(lambda: waiters(s) == 4, "all stand by")
+    line = [waiter["holder"] for waiter in s.lines("locks", "show", "chief")[0]["waiters"]]
+    equal(line, [told["member"] for told in s.lines("elect", "rank", "chief", "0", "--base", "1", *BEAT)])
+    true(crew[line[0]].leads(20), line)
+    for member in crew.values():
+        equal(member.end(), -signal.SIGTERM)
+
+
+@it("elect run ends as its command does, and Ctrl-C ends one that stands by")
+def _(s):
+    done = s.start("elect", "run", "chief", "--step", "100ms", *BEAT, "--", "sh", "-c", "exit 7")
+    done.communicate(timeout=60)
+    equal(done.returncode, 7)
+    anna = Candidate(s, "anna")
+    true(anna.leads(20), "nobody leads")
+    bob = Candidate(s, "bob", "--step", "1h")  # waits for its turn
+    until(lambda: names(s, "chief") == ["anna", "bob"], "bob is there")
+    equal(bob.end(signal.SIGINT), -signal.SIGINT)
+    cleo = Candidate(s, "cleo")  # waits in line
+    until(lambda: waiters(s) == 1, "cleo stands by")
+    equal(cleo.end(signal.SIGINT), -signal.SIGINT)
+    equal(names(s, "chief"), ["anna"])
+    s.run("elect", "run", "chief", "--wait", "200ms", "--step", "100ms", *BEAT, "--", "true",
+          expect=code(s, "TIMEOUT"))
+    equal(anna.end(), -signal.SIGTERM)
+
+
 @it("what makes no sense is refused in a sentence")
 def _(s):
     for args, wanted in (
@@ -119,6 +228,11 @@ def _(s):
         (["elect", "rank", "crew", "1", "=4"], "WRITER=SEQUENCE"),
         (["elect", "rank", "crew", "1", "w=x"], "whole number"),
         (["elect", "rank", "crew", "1", "--base", "0"], "--base"),
+        (["elect", "rank", "crew", "1", "--due", "noon"], "noon"),
+        (["elect", "run", "A", "--step", "0s", "--", "true"], "a group"),
+        (["elect", "run", "crew", "--as", "", "--", "true"], "--as takes a name"),
+        (["elect", "run", "crew", "--ttl", "10ms", "--", "true"], "1s"),
+        (["elect", "run", "x" * 200, "--", "true"], "must not exceed 128 bytes"),
     ):
         text = s.run(*args, expect=code(s, "INVALID")).stderr.decode()
         true(wanted in text and text.count("\n") == 1, f"{args}: {text}")

@@ -83,7 +83,7 @@ def check(arguments, stdout, stderr):
     name, asks = command_of(arguments)
     if not asks or "--help" in arguments or "-h" in arguments:
         return
-    for line in whole_lines(stdout or b"") if name and name != "run" else []:
+    for line in whole_lines(stdout or b"") if name and name not in ("run", "elect-run") else []:
         if NOT_ALWAYS_JSON.get(name, b"") not in line:
             continue
         wrong = fit(name, line)

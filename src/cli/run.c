@@ -29,15 +29,12 @@ static enum hf_status read_options(struct run *run, struct hf_lock_options *opti
     enum hf_status status = lock_options(cli, /* has_modes */ true, options);
     if (status != HF_OK)
         return status;
-    options->notify = run_notify;
-    options->notify_argument = run;
-    run->scope = cli->arguments[0];
-    run->ttl = SPAN_MS(options->ttl_ms);
+    run->once_per = cli_given(cli, "once-per");
     bool watched = isatty(STDERR_FILENO) == 1; /* by somebody who sees who holds it */
     run->wait_ms = option_span(cli, "wait", watched ? WAIT_FOREVER : WAIT_DEFAULT).us / 1000;
     if (cli_given(cli, "no-wait"))
         run->wait_ms = 0;
-    return ttl_check(run->ttl, TTL_LEAST, LEASE_TTL_MAX, NULL, &cli->error);
+    return HF_OK;
 }
 
 /* ---- Signals and the bell ------------------------------------------------------------ */
@@ -102,7 +99,7 @@ static enum hf_status start_guard(struct run *run)
                                      .before_exec = interrupt_unwatch,
                                      .releaser = "/proc/self/exe",
                                      .releaser_words = release_words };
-    if (cli_given(cli, "once-per"))
+    if (run->once_per)
         command.success_words = complete_words;
     return guard_start(&run->guard, cli->env, &command, &cli->error);
 }
@@ -133,7 +130,7 @@ static void tell_not_started(struct run *run, int reason)
 static enum hf_status end_lease(struct run *run, const struct run_end *end)
 {
     struct hf_error *error = &run->cli->error;
-    if (!cli_given(run->cli, "once-per"))
+    if (!run->once_per)
         return hf_lock_release(run->lock, error);
     bool done =
         end->exited && WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) == 0;
@@ -178,18 +175,17 @@ static enum hf_status run_command(struct run *run)
     return status;
 }
 
-static enum hf_status run_with(struct run *run)
+static enum hf_status run_steps(struct run *run, const struct hf_lock_options *options)
 {
     struct cli *cli = run->cli;
-    struct hf_lock_options options;
     int signal = 0;
-    enum hf_status status = read_options(run, &options);
+    enum hf_status status = ttl_check(run->ttl, TTL_LEAST, LEASE_TTL_MAX, NULL, &cli->error);
     if (status == HF_OK)
         status = watch_signals(run);
     if (status == HF_OK)
         status = start_guard(run);
     if (status == HF_OK)
-        status = run_wait(run, &options, &signal);
+        status = run_wait(run, options, &signal);
     if (signal) { /* told by dying of it */
         cli->passes_on = true;
         cli->wait_status = signal;
@@ -200,18 +196,30 @@ static enum hf_status run_with(struct run *run)
     return status == HF_OK ? run_command(run) : status;
 }
 
+enum hf_status run_through(struct run *run, struct hf_lock_options *options)
+{
+    run->scope = run->cli->arguments[0];
+    run->ttl = SPAN_MS(options->ttl_ms);
+    run->signals = run->bell = -1;
+    options->notify = run_notify;
+    options->notify_argument = run;
+    enum hf_status status = run_steps(run, options);
+    guard_end_all(&run->guard, run->cli->env);
+    hf_lock_free(run->lock);
+    hf_client_close(run->client);
+    if (run->signals >= 0)
+        close(run->signals);
+    if (run->bell >= 0)
+        close(run->bell);
+    return status;
+}
+
 enum hf_status run_run(struct cli *cli)
 {
-    struct run run = { .cli = cli, .signals = -1, .bell = -1 };
-    enum hf_status status = run_with(&run);
-    guard_end_all(&run.guard, cli->env);
-    hf_lock_free(run.lock);
-    hf_client_close(run.client);
-    if (run.signals >= 0)
-        close(run.signals);
-    if (run.bell >= 0)
-        close(run.bell);
-    return status;
+    struct run run = { .cli = cli };
+    struct hf_lock_options options;
+    enum hf_status status = read_options(&run, &options);
+    return status == HF_OK ? run_through(&run, &options) : status;
 }
 
 /* ---- The row ------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* run.h: `holdfast run`: what its parts share. run.c has its options and its course from start
- * to end, run_wait.c how it comes to hold the lock, run_watch.c how it sees its command
- * through. */
+/* run.h: `holdfast run` and `holdfast elect run`: what their parts share. run.c has the options of
+ * the first and the course from start to end, run_wait.c how it comes to hold the lock, run_watch.c
+ * how it sees its command through; elect_run.c what the second adds. */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
@@ -10,11 +10,15 @@
 #include <stdatomic.h>
 #include <sys/signalfd.h>
 
+struct candidate;
+
 struct run {
     struct cli *cli;
+    int64_t wait_ms;
+    bool once_per;               /* success is kept in the store */
+    struct candidate *candidate; /* of elect run, which waits for its turn first; or NULL */
     const char *scope;
     struct span ttl;
-    int64_t wait_ms;
     struct hf_client *client;
     struct hf_lock *lock;
     struct guard guard;
@@ -22,6 +26,7 @@ struct run {
     int signals;          /* a signalfd of those that we watch instead */
     int bell;             /* an eventfd that our own threads ring */
     atomic_int news;      /* the last event that the keeper told, and one; 0: none since */
+    atomic_bool stopping; /* a signal ended the wait */
 };
 
 /* The next signal that came, if one did. */
@@ -54,6 +59,17 @@ void run_watch(struct run *run, struct run_end *ret_end);
 /* What the keeper calls; `argument` is the run. */
 void run_notify(void *argument, struct hf_lock *lock, enum hf_lock_event event);
 
+/* The whole course, with the lock that `options` describe: waits, runs the command, releases. The
+ * members up to `candidate` are given; all others come and go with it. */
+enum hf_status run_through(struct run *run, struct hf_lock_options *options);
+
 enum hf_status run_run(struct cli *cli);
+
+/* ---- elect run ----------------------------------------------------------------------- */
+
+/* Joins the group and waits for this member's turn on the ladder. From then on a background task
+ * sends its heartbeats. CANCELLED once `run` is stopping. */
+enum hf_status candidate_wait_turn(struct candidate *candidate, struct run *run,
+                                   struct hf_error *error);
 
 #endif

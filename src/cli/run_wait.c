@@ -27,7 +27,8 @@ static void acquire(void *argument)
     struct run *run = waiting->run;
     if (run_open_lock(run, waiting->options) == HF_OK) {
         atomic_store(&waiting->opened, true);
-        hf_lock_acquire(run->lock, run->wait_ms, &waiting->error);
+        if (!run->candidate || candidate_wait_turn(run->candidate, run, &waiting->error) == HF_OK)
+            hf_lock_acquire(run->lock, run->wait_ms, &waiting->error);
     } else {
         waiting->error = run->cli->error;
     }
@@ -66,6 +67,7 @@ static void take_signals(struct run *run, int *signal_that_came)
         if (*signal_that_came)
             interrupt_die_as((int)signal.ssi_signo);
         *signal_that_came = (int)signal.ssi_signo;
+        atomic_store(&run->stopping, true);
     }
 }
 

@@ -283,7 +283,7 @@ static void bury(struct roster *roster, const struct listing *listing)
     }
 }
 
-static enum hf_status list_again(struct roster *roster, struct hf_error *error)
+enum hf_status roster_look(struct roster *roster, struct hf_error *error)
 {
     char space[PREFIX_MAX];
     struct arena arena = ARENA_INIT;
@@ -326,7 +326,7 @@ enum hf_status roster_keep(struct roster *roster, struct mono_time now, struct h
         roster->beaten = done_at(roster, now, put_status);
     }
     if (is_time(roster, roster->listed, now)) {
-        list_status = list_again(roster, &list_error);
+        list_status = roster_look(roster, &list_error);
         roster->listed = done_at(roster, now, list_status);
     }
     if (put_status == HF_OK && list_status != HF_OK)
@@ -371,7 +371,7 @@ enum hf_status roster_join(struct roster *roster, struct store *store, struct vi
     status = put_beat(roster, error);
     if (status != HF_OK)
         return status;
-    status = list_again(roster, error);
+    status = roster_look(roster, error);
     if (status != HF_OK)
         roster_leave(roster);
     return status;

@@ -55,6 +55,9 @@ enum hf_status roster_join(struct roster *roster, struct store *store, struct vi
  * nothing but a stale roster: the status is for who cares. */
 enum hf_status roster_keep(struct roster *roster, struct mono_time now, struct hf_error *error);
 
+/* Lists again now. */
+enum hf_status roster_look(struct roster *roster, struct hf_error *error);
+
 /* Deletes our object, as well as that works, and frees. */
 void roster_leave(struct roster *roster);
 
