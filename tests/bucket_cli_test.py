@@ -39,6 +39,7 @@ WORK = [
     "compact watch", "compact status", "compact ls", "compact pause", "compact resume",
     "compact fsck", f"compact pin {CHUNK}", f"compact quarantine {CHUNK} --why x",
     f"compact undelete {CHUNK}", "elect join crew --for 1s", "elect ls crew",
+    "elect run crew --step 0s -- touch started",
     "elect rank crew 1 w=1", "index create i --fields a,b,c --key a --time c",
     "index put i a=1 c=1", "index get i 1", "index query i", "index export i -o out.csv",
     "index count i", "index compile i", "index status i", "sweep --once", "sweep status",

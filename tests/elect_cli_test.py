@@ -147,9 +147,9 @@ def _(s):
 class Candidate:
     """`elect run`, whose command says that it leads and then goes on for long."""
 
-    def __init__(self, s, name, *options, command="echo leads; exec sleep 60"):
-        self.process = s.start("elect", "run", "chief", "--as", name, "--ttl", "5s", "--step", "300ms",
-                               *BEAT, *options, "--", "sh", "-c", command)
+    def __init__(self, s, name, *options, step="300ms"):
+        self.process = s.start("elect", "run", "chief", "--as", name, "--ttl", "5s", "--step", step,
+                               *BEAT, *options, "--", "sh", "-c", "echo leads; exec sleep 60")
 
     def leads(self, seconds):
         """Whether it says so within this time."""
@@ -163,7 +163,7 @@ class Candidate:
 
 
 def waiters(s):
-    return len(s.lines("locks", "show", "chief")[0]["waiters"])
+    return len(s.lines("locks", "show", "chief")[0]["queue"])
 
 
 @it("elect run: of a fleet one leads, and when it is killed the next takes over at once", LOCAL)
@@ -189,7 +189,7 @@ def _(s):
     s.run("acquire", "chief", "--ttl", "2s")
     crew = {name: Candidate(s, name, "--holder", name) for name in ("anna", "bob", "cleo", "dora")}
     until(lambda: waiters(s) == 4, "all stand by")
-    line = [waiter["holder"] for waiter in s.lines("locks", "show", "chief")[0]["waiters"]]
+    line = [waiter["holder"] for waiter in s.lines("locks", "show", "chief")[0]["queue"]]
     equal(line, [told["member"] for told in s.lines("elect", "rank", "chief", "0", "--base", "1", *BEAT)])
     true(crew[line[0]].leads(20), line)
     for member in crew.values():
@@ -203,7 +203,7 @@ def _(s):
     equal(done.returncode, 7)
     anna = Candidate(s, "anna")
     true(anna.leads(20), "nobody leads")
-    bob = Candidate(s, "bob", "--step", "1h")  # waits for its turn
+    bob = Candidate(s, "bob", step="1h")  # waits for its turn
     until(lambda: names(s, "chief") == ["anna", "bob"], "bob is there")
     equal(bob.end(signal.SIGINT), -signal.SIGINT)
     cleo = Candidate(s, "cleo")  # waits in line
@@ -229,7 +229,8 @@ def _(s):
         (["elect", "rank", "crew", "1", "w=x"], "whole number"),
         (["elect", "rank", "crew", "1", "--base", "0"], "--base"),
         (["elect", "rank", "crew", "1", "--due", "noon"], "noon"),
-        (["elect", "run", "A", "--step", "0s", "--", "true"], "a group"),
+        (["elect", "run", "A", "--step", "0s", "--", "true"], "lower case"),
+        (["elect", "run", "a/b", "--step", "0s", "--", "true"], "a group"),
         (["elect", "run", "crew", "--as", "", "--", "true"], "--as takes a name"),
         (["elect", "run", "crew", "--ttl", "10ms", "--", "true"], "1s"),
         (["elect", "run", "x" * 200, "--", "true"], "must not exceed 128 bytes"),

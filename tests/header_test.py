@@ -41,8 +41,7 @@ def essay_example():
 def readme_example():
     section = read("README.md").split("or in C (`examples/`):")[1].split("A lock is a lease")[0]
     lines = [line[4:] for line in section.splitlines() if line.startswith("    ")]
-    return ("struct hf_client *client; struct hf_lock *lock; struct hf_error error;\n"
-            "const void *data = \"x\"; size_t size = 1;\n"
+    return ("const void *data = \"x\"; size_t size = 1;\n"
             + "\n".join(line.replace("...", ";") for line in lines))
 
 
@@ -50,7 +49,7 @@ def compiles(compiler, body):
     with tempfile.TemporaryDirectory(prefix="holdfast-header-") as folder:
         path = os.path.join(folder, "user.c")
         with open(path, "w", encoding="utf-8") as file:
-            file.write('#include "holdfast.h"\nvoid user(void);\nvoid user(void)\n{\n' + body + "\n}\n")
+            file.write('#include "holdfast.h"\n#include <stdio.h>\nvoid user(void);\nvoid user(void)\n{\n' + body + "\n}\n")
         words = [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
                  "-I" + os.path.join(ROOT, "include"), path]
         return subprocess.run(words, capture_output=True, text=True, check=False)

@@ -113,7 +113,9 @@ class Lab(Scratch):
         status = self.name_of(done.returncode)
         true(status, f"{args}: exit status {done.returncode}: {said}")
         true(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", said), f"{args}: {said!r}")
-        sentence = r'\{"status":"[A-Z_]+","why":"[^\n]+\}\n' if "--json" in args else r"holdfast: [^\n]+\n"
+        sentence = r"holdfast: [^\n]+\n"
+        if "--json" in args:
+            sentence = r'\{"status":"[A-Z_]+","outcome":"[a-z_]+","why":"[^\n]+\}\n'
         true(status == "OK" or re.match(sentence, said), f"{args}: {status} {said!r}")
         return status, done.stdout, said
 

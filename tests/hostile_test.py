@@ -407,7 +407,7 @@ def attempt(s, line, what):
     said = done.stderr.decode(errors="strict")
     true(done.returncode in DOCUMENTED, f"{what}: {line}: {done.returncode} {said}")
     true(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", said), f"{what}: {line}: {said!r}")
-    sentence = r'\{"status":"[A-Z_]+","why":"[^\n]+\}\n' if "--json" in args else r"holdfast: [^\n]+\n"
+    sentence = r'\{"status":"[A-Z_]+","outcome":"[a-z_]+","why":"[^\n]+\}\n' if "--json" in args else r"holdfast: [^\n]+\n"
     true(done.returncode == 0 or re.match(sentence, said), f"{what}: {line}: {said!r}")
 
 

@@ -143,7 +143,7 @@ def _(s):
         told = run_examples(name, command)
         for words, stdout, stderr in told:
             json_kit.check([*words, "--json"], stdout, stderr)
-        if not any(stdout for _, stdout, _ in told):
+        if name != "elect-run" and not any(stdout for _, stdout, _ in told):  # its command's output
             silent.append(name)
     equal(silent, [], "no example of these wrote anything")
 

@@ -657,7 +657,8 @@ def _(s):
     acquire(s, "--ttl", "10m", "live")
     equal(held(s, "live")[0]["state"], "active")
     text = s.out("locks", "ls").decode()
-    for pattern in (r"^job .* over \(\S+ ago\)", r" rpi-7 .* overdue \(\S+ ago\)", r"^live .* in 9m"):
+    for pattern in (r"^job .* over \((\S+ ago|just now)\)",
+                    r" rpi-7 .* overdue \((\S+ ago|just now)\)", r"^live .* in 9m"):
         true(re.search(pattern, text, re.M), (pattern, text))
     true(re.search(r"^over +job ", s.out("locks", "ls", "--all").decode(), re.M), "with --all")
     true(re.search(r"^  state +over$", s.out("locks", "show", "job").decode(), re.M), "show")
@@ -665,6 +666,7 @@ def _(s):
 
 @it("watch tells when a lease that nobody ends is over", LOCAL)
 def _(s):
+    s.make_store()
     watcher = s.start("locks", "watch", "--json", "--interval", "50ms", "--for", "1s")
     acquire(s, "--ttl", "200ms", "--holder", "dead", "job")
     rows = [json.loads(line) for line in watcher.communicate(timeout=60)[0].splitlines()]

@@ -147,8 +147,9 @@ def _(s):
     true(seen[0] < seen[1] < seen[2], seen)
     del s.env["HOLDFAST_STORE"]
     equal(s.out("--store", "dir:other", "x", "--", "sh", "-c", 'echo "$HOLDFAST_STORE"'),
-          "dir:other\n")
-    equal(s.out("x", "--", "sh", "-c", 'echo "${HOLDFAST_STORE-none}"'), "none\n")
+          f"dir:{s.path}/other\n")
+    equal(s.out("x", "--", "sh", "-c", 'echo "$HOLDFAST_STORE"'),
+          f"sqlite:{s.path}/.local/state/holdfast/store.db\n", "the default store")
 
 
 @it("what follows the command is the command's own, with or without dashes between")

@@ -251,9 +251,9 @@ static enum hf_status parse_work(struct cli *cli, struct work *ret_work)
 static enum hf_status find_age(struct cli *cli, struct span *ret_age)
 {
     const struct option_value *due = cli_option(cli, "due");
-    struct wall_time since = env_wall(cli->env);
+    struct wall_time now = env_wall(cli->env), since = now;
     enum hf_status status = due ? parse_time(due->text, &since, &cli->error) : HF_OK;
-    *ret_age = SPAN_US(env_wall(cli->env).us - since.us);
+    *ret_age = SPAN_US(now.us - since.us);
     if (ret_age->us < 0)
         *ret_age = SPAN_US(0);
     return status;

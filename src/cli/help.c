@@ -324,7 +324,8 @@ static json_t *command_as_json(const struct command *command)
     return json_pack("{s:s, s:o, s:s, s:s?, s:b, s:o, s:o, s:o}", "command", command->path,
                      "aliases", aliases, "summary", command->summary, "json", command->json,
                      "only_reads", (int)command->only_reads, "arguments", arguments, "options",
-                     options_as_json(command->options), "examples", examples_as_json(command->examples));
+                     options_as_json(command->options), "examples",
+                     examples_as_json(command->examples));
 }
 
 static json_t *statuses_as_json(void)
