@@ -39,7 +39,14 @@ enum hf_status error_from_errno(struct hf_error *error, int errno_value, const c
 {
     char text[96] = "";
     const char *reason = strerror_r(errno_value, text, sizeof text);
-    return error_set(error, status_of_errno(errno_value), "%s: %s", what, reason);
+    return error_set(error, status_of_errno(errno_value), "cannot %s: %s", what, reason);
+}
+
+enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path)
+{
+    char what[ERROR_PATH_MAX + 8];
+    snprintf(what, sizeof what, "open '%.*s'", ERROR_PATH_MAX, path);
+    return error_from_errno(error, errno_value, what);
 }
 
 void error_prefix(struct hf_error *error, const char *format, ...)

@@ -14,8 +14,12 @@ __attribute__((format(printf, 3, 4))) enum hf_status error_set(struct hf_error *
                                                                const char *format, ...);
 
 /* Status and reason of an errno value: full disks and busy files are UNAVAILABLE, missing
- * permissions and read-only file systems DENIED, and so on. "what" names the failed step. */
+ * permissions and read-only file systems DENIED, and so on. "what" is the failed step as an
+ * order, "open the log", which becomes "cannot open the log: No such file or directory". */
 enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what);
+
+/* The same of a file that was to be opened, by its path. */
+enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path);
 
 /* Puts "prefix: " in front of the reason. */
 __attribute__((format(printf, 2, 3))) void error_prefix(struct hf_error *error,

@@ -35,8 +35,11 @@ enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
     struct view rest = text;
     uint64_t value;
     if (!take_number(&rest, max, &value) || rest.size != 0)
-        return error_set(error, HF_INVALID, "'%.*s' is not a whole number from 0 to %" PRIu64,
-                         VIEW_ARGS(view_first(text, 60)), max);
+        return max < INT64_MAX ? error_set(error, HF_INVALID,
+                                           "'%.*s' is not a whole number from 0 to %" PRIu64,
+                                           VIEW_ARGS(view_first(text, 60)), max)
+                               : error_set(error, HF_INVALID, "'%.*s' is not a whole number",
+                                           VIEW_ARGS(view_first(text, 60)));
     *ret_value = value;
     return HF_OK;
 }
@@ -104,6 +107,9 @@ enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_err
         rest.size = 0;
     while (good && rest.size > 0)
         good = take_span_part(&rest, &next_unit, &total_us);
+    if (!good && text.size > 1 && text.data[0] == '-' && is_digit(text.data[1]))
+        return error_set(error, HF_INVALID, "'%.*s': a duration must not be negative",
+                         VIEW_ARGS(view_first(text, 60)));
     if (!good)
         return error_set(error, HF_INVALID,
                          "'%.*s' is not a duration; write it like 250ms, 30s, 1m30s, 2h or 7d",

@@ -2,6 +2,8 @@
 
 #include "base/parse.h"
 
+#include <stdio.h>
+
 static bool is_scheme_byte(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-';
@@ -102,6 +104,19 @@ struct view url_parameter(const struct url *url, const char *name)
     return find_parameter(url, view_of(name));
 }
 
+static enum hf_status unknown_parameter(const struct url *url, struct view name,
+                                        const char *const *names, struct hf_error *error)
+{
+    char list[100] = "";
+    size_t used = 0;
+    for (; *names && used < sizeof list; names++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 used ? names[1] ? ", " : " and " : "", *names);
+    return error_set(error, HF_INVALID,
+                     "unknown parameter '%.*s' in the store's URL; %.*s: takes %s",
+                     VIEW_ARGS(view_first(name, 40)), VIEW_ARGS(url->scheme), list);
+}
+
 enum hf_status url_only_parameters(const struct url *url, const char *const *names,
                                    struct hf_error *error)
 {
@@ -111,8 +126,7 @@ enum hf_status url_only_parameters(const struct url *url, const char *const *nam
         while (*known && !view_equal(name, view_of(*known)))
             known++;
         if (!*known)
-            return error_set(error, HF_INVALID, "%.*s: does not know the parameter '%.*s'",
-                             VIEW_ARGS(url->scheme), VIEW_ARGS(view_first(name, 60)));
+            return unknown_parameter(url, name, names, error);
     }
     return HF_OK;
 }

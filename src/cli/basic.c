@@ -30,7 +30,7 @@ static enum hf_status write_man_page(struct cli *cli, const char *folder,
                  ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
                  : (errno = ENAMETOOLONG, -1);
     if (fd < 0) {
-        error_from_errno(&cli->error, errno, "cannot write");
+        error_from_errno(&cli->error, errno, "write");
         error_about(&cli->error, path);
         return cli->error.status;
     }
@@ -72,9 +72,7 @@ static enum hf_status help_of_words(struct cli *cli)
     else if (!path.failed && command_group_exists(words))
         help_group(cli, words);
     else
-        status = error_set(&cli->error, HF_INVALID,
-                           "there is no command '%.*s'; 'holdfast help' lists them",
-                           VIEW_ARGS(view_first(words, 60)));
+        status = cli_unknown_command(cli, words);
     buffer_release(&path);
     return status;
 }

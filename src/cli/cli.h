@@ -263,6 +263,12 @@ enum hf_status run_completion_zsh(struct cli *cli);
 enum hf_status run_completion_fish(struct cli *cli);
 enum hf_status run_completion_words(struct cli *cli);
 
+/* INVALID, with what was probably meant. */
+enum hf_status cli_unknown_command(struct cli *cli, struct view path);
+
+/* "holdfast store put KEY FILE": a command with what it cannot do without. */
+void command_append_usage(struct buffer *to, const struct command *command);
+
 /* The name of `names` that is nearest to a mistyped one, or NULL when none is near. Feed it
  * with all candidates, one after the other. */
 struct nearest {

@@ -146,7 +146,7 @@ static void tell(struct ingesting *ingesting)
     if (faults > FAULTS_SHOWN && !cli->json)
         fprintf(stderr, "holdfast: compact ingest: and %zu file%s more\n",
                 faults - FAULTS_SHOWN, plural(faults - FAULTS_SHOWN));
-    if (!cli->json && !cli->quiet)
+    if (!cli->json && !cli->quiet && faults < ingesting->count)
         tell_sum(cli, ingesting);
 }
 

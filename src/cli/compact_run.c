@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A signal is noticed within this. */
@@ -40,6 +41,8 @@ struct working {
     struct worker_totals totals;
     struct tend_report tended;   /* as it was told last */
     struct hf_error error;       /* of worker_run */
+    struct hf_error missing;     /* the partition, if it was not there: told already */
+    char trouble[HF_WHY_MAX];    /* of a run: the last, not told yet */
     struct hf_error first_fault; /* of a group that failed */
     struct env_mutex mutex;      /* guards `over` */
     struct env_cond ended;
@@ -127,7 +130,8 @@ static enum hf_status take_options(struct working *working)
 /* Whether there is something new to say: a round of tending mostly finds nothing to do. */
 static bool is_news(struct working *working, const struct worker_notice *notice)
 {
-    if (notice->event == WORKER_PROGRESS)
+    bool in_vain = working->trouble[0] && notice->totals && notice->totals->groups_planned == 0;
+    if (notice->event == WORKER_PROGRESS || (notice->event == WORKER_PLANNED && in_vain))
         return false;
     if (notice->event != WORKER_TENDED)
         return true;
@@ -165,6 +169,24 @@ static void show_progress(struct working *working, const struct worker_notice *n
         gauge_clear(&working->gauge);
 }
 
+static bool is_told(const struct working *working, const char *why)
+{
+    return working->missing.status != HF_OK && strcmp(working->missing.why, why) == 0;
+}
+
+/* A run often ends for its last trouble, which is told then, as its error; earlier ones are told
+ * now. */
+static void keep_trouble(struct working *working, const char *why)
+{
+    struct cli *cli = working->cli;
+    if (working->trouble[0] && !cli->quiet) {
+        output_text(&cli->out, "trouble: ");
+        output_words(&cli->out, view_of(working->trouble));
+        output_text(&cli->out, "\n");
+    }
+    snprintf(working->trouble, sizeof working->trouble, "%s", why);
+}
+
 /* Called by one task of the worker at a time. */
 static void tell(void *argument, const struct worker_notice *notice)
 {
@@ -177,6 +199,10 @@ static void tell(void *argument, const struct worker_notice *notice)
     if (is_news(working, notice)) {
         if (cli->json)
             output_json(&cli->out, notice_as_json(notice));
+        else if (notice->event == WORKER_TROUBLE && is_told(working, notice->why))
+            ;
+        else if (notice->event == WORKER_TROUBLE && working->options.mode != WORKER_WATCH)
+            keep_trouble(working, notice->why);
         else if (working->lines || (!cli->quiet && is_bad_news(notice)))
             tell_notice(&cli->out, notice);
         gauge_clear(&working->gauge);
@@ -193,7 +219,11 @@ static void tell_done(struct working *working)
     struct cli *cli = working->cli;
     struct span took = mono_since(env_now(cli->env), working->begun);
     if (!cli->json) {
-        if (!cli->quiet)
+        if (strcmp(working->trouble, working->error.why) != 0)
+            keep_trouble(working, "");
+        bool in_vain = working->error.status != HF_OK && working->totals.groups_planned == 0 &&
+                       working->totals.bytes_done == 0;
+        if (!cli->quiet && !in_vain)
             tell_totals(&cli->out, &working->totals, took);
         return;
     }
@@ -304,6 +334,7 @@ static void tell_if_missing(struct working *working)
         return;
     struct hf_error said;
     error_set(&said, HF_NOT_FOUND, "%.160s; waiting until there is one", error.why);
+    working->missing = error;
     cli_report(cli, (struct view){ NULL, 0 }, &said);
 }
 

@@ -160,15 +160,14 @@ enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool 
     int fd = open(path.data, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
-        fail_errno(cli, "open it");
-        error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(path, 100)));
+        error_cannot_open(&cli->error, errno, path.data);
         if (fd >= 0)
             close(fd);
         return cli->error.status;
     }
     if (S_ISDIR(st.st_mode)) {
         close(fd);
-        return error_set(&cli->error, HF_INVALID, "%.*s is a folder, not a file",
+        return error_set(&cli->error, HF_INVALID, "'%.*s' is a folder, not a file",
                          VIEW_ARGS(view_first(path, 100)));
     }
     *ret_regular = S_ISREG(st.st_mode);
@@ -211,7 +210,7 @@ enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_str
     if (stat(path.data, &st) != 0)
         return HF_OK;
     if (S_ISDIR(st.st_mode))
-        return error_set(&cli->error, HF_INVALID, "%.*s is a folder; name a file in it",
+        return error_set(&cli->error, HF_INVALID, "'%.*s' is a folder; name a file in it",
                          VIEW_ARGS(view_first(path, 100)));
     *ret_stream = !S_ISREG(st.st_mode);
     return HF_OK;
@@ -219,7 +218,7 @@ enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_str
 
 static void name_file(struct cli *cli, const char *path)
 {
-    error_prefix(&cli->error, "the file %.*s", VIEW_ARGS(view_first(view_of(path), 100)));
+    error_prefix(&cli->error, "'%.*s'", VIEW_ARGS(view_first(view_of(path), 100)));
 }
 
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)

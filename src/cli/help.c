@@ -63,6 +63,17 @@ static void append_argument(struct buffer *to, const struct argument_spec *argum
     }
 }
 
+void command_append_usage(struct buffer *to, const struct command *command)
+{
+    buffer_print(to, "holdfast %s", command->path);
+    for (const struct option_spec *o = command->options; o->name; o++)
+        if (o->needed)
+            buffer_print(to, " --%s %s", o->name, o->value);
+    for (const struct argument_spec *a = command->arguments; a->name; a++)
+        if (a->count != ARGUMENT_OPTIONAL && a->count != ARGUMENT_ANY)
+            buffer_print(to, a->count == ARGUMENT_COMMAND ? " -- %s" : " %s", a->name);
+}
+
 /* "holdfast store put [--if-absent | --if-match ETAG] KEY FILE" */
 static void write_synopsis(struct page *page, const struct command *command)
 {

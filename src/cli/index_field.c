@@ -15,10 +15,10 @@ enum hf_status index_field(const struct schema *schema, struct view name, size_t
         nearest_offer(&nearest, view_of(schema->fields[i]));
         buffer_print(&names, "%s%s", i ? ", " : "", schema->fields[i]);
     }
-    error_set(error, HF_INVALID, "there is no field '%.*s'%s%.*s%s; the fields are %.*s",
+    error_set(error, HF_INVALID, "there is no field '%.*s'%s%.*s%s The fields are %.*s",
               VIEW_ARGS(view_first(name, INDEX_FIELD_BYTES)),
-              nearest.best.data ? ", did you mean '" : "", VIEW_ARGS(nearest.best),
-              nearest.best.data ? "'?" : "", VIEW_ARGS(buffer_view(&names)));
+              nearest.best.data ? "; did you mean '" : "", VIEW_ARGS(nearest.best),
+              nearest.best.data ? "'?" : ".", VIEW_ARGS(buffer_view(&names)));
     buffer_release(&names);
     return HF_INVALID;
 }

@@ -588,7 +588,7 @@ static enum hf_status take_format(struct cli *cli, struct view path,
     if (index_format_of_name(path, ret_format))
         return HF_OK;
     return error_set(&cli->error, HF_INVALID,
-                     "nobody can tell the format of '%.*s': say --format usv, csv, tsv or "
+                     "cannot determine the format of '%.*s': say --format usv, csv, tsv or "
                      "ndjson",
                      VIEW_ARGS(view_first(path, 80)));
 }
@@ -600,15 +600,13 @@ static enum hf_status open_rows(struct cli *cli, struct view path, int *ret_fd,
     bool is_stdin = view_equal(path, VIEW("-"));
     int fd = is_stdin ? STDIN_FILENO : open(path.data, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0) {
-        error_from_errno(&cli->error, errno, "open");
-        error_about(&cli->error, path.data);
-        return cli->error.status;
+        return error_cannot_open(&cli->error, errno, path.data);
     }
     *ret_fd = fd;
     *ret_size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
     if (!S_ISDIR(info.st_mode))
         return HF_OK;
-    return error_set(&cli->error, HF_INVALID, "'%.120s' is a folder", path.data);
+    return error_set(&cli->error, HF_INVALID, "'%.120s' is a folder, not a file", path.data);
 }
 
 static enum hf_status put_file(struct loading *loading, struct view path,

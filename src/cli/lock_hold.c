@@ -87,7 +87,8 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
     if (mode && view_equal(mode->text, VIEW("shared")))
         options->mode = HF_SHARED;
     else if (mode && !view_equal(mode->text, VIEW("exclusive")))
-        return error_set(&cli->error, HF_INVALID, "--mode is shared or exclusive");
+        return error_set(&cli->error, HF_INVALID, "--mode is shared or exclusive, not '%.*s'",
+                         VIEW_ARGS(view_first(mode->text, 40)));
     if (slots && (slots->number == 0 || slots->number > UINT32_MAX))
         return error_set(&cli->error, HF_INVALID, "--slots is from 1 to %" PRIu32, UINT32_MAX);
     if (slots) {
@@ -483,8 +484,12 @@ enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
     struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
     enum hf_status status = lease_text(cli, text, &text);
     if (status == HF_OK && (!text || !text[0]))
-        return error_set(&cli->error, HF_INVALID,
-                         "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
+        return error_set(
+            &cli->error, HF_INVALID,
+            cli_has_option(cli, "lock")
+                ? "name the lock that protects it with --lock, or set "
+                  "HOLDFAST_LEASE, as 'holdfast run' does"
+                : "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
     lock_options.no_renewal = !renew;
     if (status == HF_OK)
         status = lease_namespace(cli, text, &options.ns);

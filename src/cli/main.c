@@ -195,7 +195,7 @@ static void append_title(struct cli *cli, struct buffer *title, struct view abou
     }
     if (about.data && cli->command) {
         buffer_append_byte(title, ' ');
-        escape_append(title, about);
+        escape_append(title, about.size ? about : VIEW("''"));
     }
 }
 

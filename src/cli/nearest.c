@@ -5,23 +5,28 @@
 
 #define NAME_MAX_ 32
 
-/* The edit distance: letters to insert, leave out or change. */
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The edit distance: letters to insert, leave out or change, and neighbours to swap. */
 static size_t distance(struct view a, struct view b)
 {
-    size_t row[NAME_MAX_ + 1];
-    for (size_t j = 0; j <= b.size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.size; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size; j++) {
-            size_t change = diagonal + (a.data[i - 1] != b.data[j - 1]);
-            size_t insert = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = change < insert ? change : insert;
+    size_t rows[NAME_MAX_ + 1][NAME_MAX_ + 1];
+    for (size_t i = 0; i <= a.size; i++)
+        for (size_t j = 0; j <= b.size; j++) {
+            rows[i][j] = i + j;
+            if (i == 0 || j == 0)
+                continue;
+            bool same = a.data[i - 1] == b.data[j - 1];
+            rows[i][j] = smaller(rows[i - 1][j], rows[i][j - 1]) + 1;
+            rows[i][j] = smaller(rows[i][j], rows[i - 1][j - 1] + !same);
+            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
+                a.data[i - 2] == b.data[j - 1])
+                rows[i][j] = smaller(rows[i][j], rows[i - 2][j - 2] + 1);
         }
-    }
-    return row[b.size];
+    return rows[a.size][b.size];
 }
 
 void nearest_offer(struct nearest *nearest, struct view name)
@@ -35,7 +40,7 @@ void nearest_offer(struct nearest *nearest, struct view name)
     if (name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0)
         away = 0;
     /* Of a name of a letter or two, all others are near. */
-    if (away > 1 + wanted.size / 4 || away >= wanted.size ||
+    if (away > 1 + wanted.size / 5 || away >= wanted.size ||
         (nearest->best.data && away >= nearest->distance))
         return;
     nearest->best = name;

@@ -88,6 +88,8 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
         if (view_equal(value->text, VIEW("forever")))
             break;
         status = parse_span(value->text, &value->span, &cli->error);
+        if (status != HF_OK && !view_starts_with(value->text, VIEW("-")))
+            error_set(&cli->error, status, "%.200s, or 'forever'", cli->error.why);
         if (value->span.us > WAIT_FOREVER.us)
             value->span = WAIT_FOREVER;
         break;
@@ -218,26 +220,60 @@ static const char *other_word(struct view path)
     return NULL;
 }
 
-/* A group may be mistyped as well as a command. */
-static enum hf_status unknown_command(struct cli *cli, struct view path)
+/* The commands of a group by the words behind it, or all groups and commands when it is empty. */
+static void offer_commands(struct nearest *nearest, struct view group)
 {
-    const char *instead = other_word(path);
-    if (instead)
-        return error_set(&cli->error, HF_INVALID, "there is no command '%.*s'; %s",
-                         VIEW_ARGS(path), instead);
-    struct nearest nearest = { .wanted = path };
+    size_t skip = group.size ? group.size + 1 : 0;
     for (const struct command *c = NULL; (c = command_next(c));) {
         struct view whole = view_of(c->path);
-        nearest_offer(&nearest, view_first(whole, view_find(whole, ' ')));
-        nearest_offer(&nearest, whole);
+        if (!view_starts_with(whole, group) || (skip && whole.data[group.size] != ' '))
+            continue;
+        struct view rest = view_from(whole, skip);
+        nearest_offer(nearest, view_first(rest, view_find(rest, ' ')));
+        nearest_offer(nearest, rest);
     }
+}
+
+static enum hf_status tell_group(struct cli *cli, struct view group, const char *before)
+{
+    struct buffer names = BUFFER_INIT(HF_WHY_MAX);
+    for (const struct command *c = NULL; (c = command_next(c));)
+        if (view_starts_with(view_of(c->path), group) && c->path[group.size] == ' ')
+            buffer_print(&names, "%s%s", names.size ? ", " : "", c->path + group.size + 1);
+    error_set(&cli->error, HF_INVALID, "%s: %.*s", before, VIEW_ARGS(buffer_view(&names)));
+    buffer_release(&names);
+    return HF_INVALID;
+}
+
+/* A group may be mistyped as well as a command; of a group that is right only the last word is
+ * compared, since the others would make any word seem near. */
+enum hf_status cli_unknown_command(struct cli *cli, struct view path)
+{
+    size_t last = path.size;
+    while (last > 0 && path.data[last - 1] != ' ')
+        last--;
+    struct view group = view_first(path, last > 0 ? last - 1 : 0);
+    struct nearest nearest = { .wanted = view_from(path, last) };
+    offer_commands(&nearest, group);
+    struct nearest other = { .wanted = path };
+    for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
+        nearest_offer(&other, view_of(other_words[i].path));
+    struct view shown = view_first(path, 60);
+    if (other.best.data && (!nearest.best.data || other.distance < nearest.distance))
+        return error_set(&cli->error, HF_INVALID, "there is no command '%.*s'; %s",
+                         VIEW_ARGS(shown), other_word(other.best));
     if (nearest.best.data)
         return error_set(&cli->error, HF_INVALID,
-                         "there is no command '%.*s'; did you mean '%.*s'?",
-                         VIEW_ARGS(view_first(path, 60)), VIEW_ARGS(nearest.best));
-    return error_set(&cli->error, HF_INVALID,
-                     "there is no command '%.*s'; 'holdfast help' lists them",
-                     VIEW_ARGS(view_first(path, 60)));
+                         "there is no command '%.*s'; did you mean '%.*s%s%.*s'?",
+                         VIEW_ARGS(shown), VIEW_ARGS(group), group.size ? " " : "",
+                         VIEW_ARGS(nearest.best));
+    if (group.size == 0)
+        return error_set(&cli->error, HF_INVALID,
+                         "there is no command '%.*s'; 'holdfast help' lists them",
+                         VIEW_ARGS(shown));
+    char before[128];
+    snprintf(before, sizeof before, "there is no command '%.*s'; there are", VIEW_ARGS(shown));
+    return tell_group(cli, group, before);
 }
 
 /* Whether a command that has taken nothing yet goes on with this word: `sweep` is one, and
@@ -264,13 +300,13 @@ static enum hf_status take_word(struct cli *cli, const char *word)
     }
     char space[128];
     if (cli->word_count == sizeof cli->words / sizeof cli->words[0])
-        return unknown_command(cli, joined_words(cli, space, sizeof space));
+        return cli_unknown_command(cli, joined_words(cli, space, sizeof space));
     cli->words[cli->word_count++] = view_of(word);
     struct view path = joined_words(cli, space, sizeof space);
     cli->command = command_find(path);
     if (cli->command || command_group_exists(path))
         return HF_OK;
-    return unknown_command(cli, path);
+    return cli_unknown_command(cli, path);
 }
 
 /* ---- What must fit together ---------------------------------------------------------- */
@@ -287,14 +323,25 @@ static enum hf_status check_choices(struct cli *cli)
     return HF_OK;
 }
 
+/* Says what is missing, and how the shortest command line that lacks nothing is written. */
+static enum hf_status missing(struct cli *cli, const char *dashes, const char *name,
+                              const char *value)
+{
+    struct buffer usage = BUFFER_INIT(HF_WHY_MAX);
+    command_append_usage(&usage, cli->command);
+    error_set(&cli->error, HF_INVALID,
+              "%s%s%s%s is missing: write '%.*s'; --help shows all options", dashes, name,
+              value ? " " : "", value ? value : "", VIEW_ARGS(buffer_view(&usage)));
+    buffer_release(&usage);
+    return HF_INVALID;
+}
+
 static enum hf_status check_needed(struct cli *cli)
 {
     const struct option_spec *options = cli->command->options;
     for (size_t i = 0; options[i].name; i++)
         if (options[i].needed && !cli->values[i].given)
-            return error_set(&cli->error, HF_INVALID,
-                             "--%s %s is missing; --help shows how it is used", options[i].name,
-                             options[i].value);
+            return missing(cli, "--", options[i].name, options[i].value);
     return HF_OK;
 }
 
@@ -305,13 +352,13 @@ static enum hf_status check_arguments(struct cli *cli)
     for (; spec->name; spec++, most++) {
         bool needed = spec->count != ARGUMENT_OPTIONAL && spec->count != ARGUMENT_ANY;
         if (needed && cli->argument_count <= most)
-            return error_set(&cli->error, HF_INVALID,
-                             "%s is missing; --help shows how it is used", spec->name);
+            return missing(cli, "", spec->name, /* value */ NULL);
         if (spec->count != ARGUMENT_ONE && spec->count != ARGUMENT_OPTIONAL)
             return HF_OK;
     }
     if (cli->argument_count > most)
-        return error_set(&cli->error, HF_INVALID, "one argument too many: '%.60s'",
+        return error_set(&cli->error, HF_INVALID,
+                         "one argument too many: '%.60s'; --help shows how it is written",
                          cli->arguments[most]);
     return HF_OK;
 }
@@ -320,14 +367,7 @@ static enum hf_status check_group(struct cli *cli)
 {
     char space[128];
     struct view path = joined_words(cli, space, sizeof space);
-    struct buffer names = BUFFER_INIT(HF_WHY_MAX);
-    for (const struct command *c = NULL; (c = command_next(c));)
-        if (view_starts_with(view_of(c->path), path) && c->path[path.size] == ' ')
-            buffer_print(&names, "%s%s", names.size ? ", " : "", c->path + path.size + 1);
-    error_set(&cli->error, HF_INVALID, "name one of its commands: %.*s",
-              VIEW_ARGS(buffer_view(&names)));
-    buffer_release(&names);
-    return HF_INVALID;
+    return tell_group(cli, path, "name one of its commands");
 }
 
 /* An error in the words before --json should obey it all the same. */

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A file for which so many names were drawn in vain is given up. */
@@ -41,10 +42,11 @@ static void settle(struct ingest *ingest, struct item *item)
     ingest->files_done++;
 }
 
-/* Puts the name of the file in front, if it is not there. */
+/* Puts the name of the file in front, if the error does not have it. */
 static void name_file(struct hf_error *error, const char *path)
 {
-    if (!view_starts_with(view_of(error->why), view_first(view_of(path), ERROR_PATH_MAX)))
+    struct view name = view_first(view_of(path), ERROR_PATH_MAX);
+    if (!memmem(error->why, strlen(error->why), name.data, name.size))
         error_about(error, path);
 }
 
@@ -317,7 +319,7 @@ static enum hf_status put_file(struct ingest *ingest, struct item *item, bool *r
         return ingest_stopped(error);
     int fd = open(item->file->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return error_from_errno(error, errno, "open");
+        return error_cannot_open(error, errno, item->file->path);
     enum hf_status status = put_open(ingest, item, fd, ret_maybe, error);
     close(fd);
     if (status == HF_OK)

@@ -135,9 +135,10 @@ static enum hf_status refuse(struct change *change, enum hf_key_outcome outcome,
                              struct hf_error *error)
 {
     change->outcome = outcome;
-    if (outcome == HF_KEY_VERSION_CONFLICT)
-        return error_set(error, outcomes[outcome].status, "%s: %" PRIu64,
-                         outcomes[outcome].sentence, seen_by_holder(change)->number);
+    if (outcome == HF_KEY_VERSION_CONFLICT && change->if_version_set)
+        return error_set(error, outcomes[outcome].status,
+                         "the key has version %" PRIu64 ", not %" PRIu64,
+                         seen_by_holder(change)->number, change->if_version);
     return error_set(error, outcomes[outcome].status, "%s", outcomes[outcome].sentence);
 }
 

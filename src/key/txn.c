@@ -48,7 +48,7 @@ static enum hf_status join(struct hf_txn *txn, struct hf_error *error)
     txn->joined = true;
     enum hf_status status = record_get(txn->client, id_of(txn), &record, NULL, error);
     if (status == HF_NOT_FOUND)
-        return error_set(error, status, "there is no such transaction, or it is over for long");
+        return error_set(error, status, "there is no such transaction, or it ended long ago");
     if (status != HF_OK)
         return status;
     txn->open = record.open;

@@ -201,14 +201,14 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
     struct txn_record record;
     enum hf_status status = record_get(client, id, &record, NULL, error);
     if (status == HF_NOT_FOUND)
-        return error_set(error, status, "there is no such transaction, or it is over for long");
+        return error_set(error, status, "there is no such transaction, or it ended long ago");
     if (status != HF_OK)
         return status;
     if (decision == HF_COMMIT && record_is_mark(&record)) {
         record_release(&record);
         return error_set(
             error, HF_NOT_FOUND,
-            "there was no such transaction, or it was over for long, when somebody "
+            "there was no such transaction, or it had ended long ago, when somebody "
             "marked it as rolled back");
     }
     enum txn_state recorded = record.state;

@@ -34,7 +34,9 @@ enum hf_status lease_name_parse(struct view text, struct lease_name *ret_name,
     name.key = rest;
     if (!parse_token(token, &name.token) || name.id.size == 0 || name.id.size > LEASE_ID_MAX ||
         !table_key_is_ours(name.key))
-        return error_set(error, HF_INVALID, "a lease is written as TOKEN:ID:TABLE, not '%.*s'",
+        return error_set(error, HF_INVALID,
+                         "'%.*s' is not a lease: give the text TOKEN:ID:TABLE that acquire has "
+                         "printed; 'locks ls' lists who holds what",
                          VIEW_ARGS(view_first(text, 80)));
     *ret_name = name;
     return HF_OK;

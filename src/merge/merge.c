@@ -46,7 +46,7 @@ enum hf_status merge_format_parse(struct view text, enum merge_format *ret_forma
             return HF_OK;
         }
     return error_set(error, HF_INVALID,
-                     "'%.*s' is no format; there are usv, csv, tsv, ndjson, concat and exec",
+                     "'%.*s' is not a format; there are usv, csv, tsv, ndjson, concat and exec",
                      VIEW_ARGS(view_first(text, 40)));
 }
 
@@ -95,13 +95,13 @@ static enum hf_status stat_inputs(struct job *job, const char *const *inputs, si
         struct stat info;
         enum hf_status status = HF_OK;
         if (stat(inputs[i], &info) != 0)
-            status = error_from_errno(error, errno, "look at it");
+            status = error_cannot_open(error, errno, inputs[i]);
         else if (!S_ISREG(info.st_mode))
-            status = error_set(error, HF_INVALID, "it is not a regular file");
-        if (status != HF_OK) {
-            error_about(error, inputs[i]);
+            status = error_set(error, HF_INVALID, "'%.*s' is %s", ERROR_PATH_MAX, inputs[i],
+                               S_ISDIR(info.st_mode) ? "a folder, not a file"
+                                                     : "not a regular file");
+        if (status != HF_OK)
             return status;
-        }
         feeds[i] = (struct feed){ .path = inputs[i], .run = -1 };
         feeds[i].size = (uint64_t)info.st_size;
         job->result.bytes_in += feeds[i].size;

@@ -84,6 +84,8 @@ static enum hf_status check_path(const char *path, struct hf_error *error)
     if (view_starts_with(view_of(path), VIEW("/dev/")) ||
         view_starts_with(view_of(path), VIEW("/proc/")))
         return error_set(error, HF_INVALID, "it must be a file that can be replaced");
+    if (stat(path, &old) == 0 && S_ISDIR(old.st_mode))
+        return error_set(error, HF_INVALID, "it is a folder; name a file in it");
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
         return error_set(error, HF_INVALID, "it exists and is not a regular file");
     return HF_OK;
@@ -205,7 +207,8 @@ enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
     } else {
         file->kept = true;
         if (folder >= 0 && fsync(folder) != 0 && errno != EINVAL)
-            status = error_from_errno(error, errno, "it has its name, but sync its folder");
+            status =
+                error_from_errno(error, errno, "sync its folder, though the file has its name");
     }
     if (folder >= 0)
         close(folder);

@@ -131,12 +131,12 @@ static enum hf_status stat_file(const char *path, uint64_t *ret_size, struct hf_
     struct stat info;
     enum hf_status status = HF_OK;
     if (stat(path, &info) != 0)
-        status = error_from_errno(error, errno, "look at it");
+        status = error_cannot_open(error, errno, path);
     else if (!S_ISREG(info.st_mode))
-        status = error_set(error, HF_INVALID, "it is not a regular file");
-    if (status != HF_OK)
-        error_about(error, path);
-    else
+        status =
+            error_set(error, HF_INVALID, "'%.*s' is %s", ERROR_PATH_MAX, path,
+                      S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file");
+    if (status == HF_OK)
         *ret_size = (uint64_t)info.st_size;
     return status;
 }

@@ -167,7 +167,7 @@ static enum hf_status make_root(const char *path, bool sync, struct hf_error *er
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         if (errno == ENOENT)
             return error_set(error, HF_NOT_FOUND,
-                             "the folder in which '%.150s' is to be made does not exist", path);
+                             "cannot create '%.150s': its parent folder does not exist", path);
         return error_from_errno(error, errno, "make the store's folder");
     }
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

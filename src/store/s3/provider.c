@@ -63,7 +63,7 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? error_set(error, HF_NOT_FOUND, "there is no %s", path)
-                   : error_from_errno(error, errno, path);
+                   : error_cannot_open(error, errno, path);
     struct stat st;
     ssize_t got = 1;
     /* Straight to where it is overwritten afterwards, and so large that it need not move. */
@@ -79,7 +79,7 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
     int failed = got < 0 ? errno : 0;
     close(fd);
     if (failed)
-        return error_from_errno(error, failed, path);
+        return error_cannot_open(error, failed, path);
     return to->failed ? error_set(error, HF_INVALID, "%s is too large", path)
                       : error_clear(error);
 }

@@ -184,11 +184,14 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
     bool good = url->host.size >= 3 && url->host.size <= S3_BUCKET_MAX;
     for (size_t i = 0; good && i < url->host.size; i++)
         good = is_bucket_byte(url->host.data[i]);
+    if (url->host.size == 0)
+        return error_set(error, HF_INVALID,
+                         "the URL names no bucket: write s3://BUCKET/PREFIX");
     if (!good)
         return error_set(error, HF_INVALID,
-                         "write s3://BUCKET/PREFIX; a bucket has 3 to %d letters, digits, '-' "
-                         "and '.'",
-                         S3_BUCKET_MAX);
+                         "'%.*s' is not the name of a bucket: write s3://BUCKET/PREFIX; a "
+                         "bucket's name has 3 to %d letters, digits, '-', '_' and '.'",
+                         VIEW_ARGS(view_first(url->host, 80)), S3_BUCKET_MAX);
     snprintf(s3->bucket, sizeof s3->bucket, "%.*s", VIEW_ARGS(url->host));
     struct view prefix = view_from(url->path, 1);
     bool open_ended = prefix.size > 0 && prefix.data[prefix.size - 1] != '/';
@@ -295,6 +298,9 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
         return error_set(error, HF_INVALID,
                          "an endpoint has no user name; credentials come from the environment "
                          "or a profile");
+    if (url->host.size == 0)
+        return error_set(error, HF_INVALID,
+                         "the URL names no bucket: write s3://BUCKET/PREFIX");
     if (!good)
         return error_set(error, HF_INVALID,
                          "'%.*s' is not an endpoint; write it like https://s3.example.com or "

@@ -73,7 +73,7 @@ static enum hf_status system_error(struct hf_error *error, sqlite3 *handle, int 
     int number = sqlite3_system_errno(handle);
     enum hf_status status =
         number ? error_from_errno(error, number, what)
-               : error_set(error, HF_UNAVAILABLE, "%s: %s", what, sqlite3_errstr(code));
+               : error_set(error, HF_UNAVAILABLE, "cannot %s: %s", what, sqlite3_errstr(code));
     if (status != HF_DENIED)
         error->status = HF_UNAVAILABLE;
     return error->status;
@@ -85,7 +85,7 @@ enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, c
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
-        return error_set(error, HF_UNAVAILABLE, "%s: the database is busy", what);
+        return error_set(error, HF_UNAVAILABLE, "cannot %s: the database is busy", what);
     case SQLITE_FULL: {
         const char *file = handle ? sqlite3_db_filename(handle, "main") : NULL;
         return error_set(error, HF_UNAVAILABLE,
@@ -94,16 +94,19 @@ enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code, c
     }
     case SQLITE_NOMEM: return error_no_memory(error);
     case SQLITE_CORRUPT:
-        return error_set(error, HF_CORRUPT, "%s: the database is damaged", what);
+        return error_set(error, HF_CORRUPT, "cannot %s: the database is damaged", what);
     case SQLITE_NOTADB:
-        return error_set(error, HF_CORRUPT, "%s: the file is not an SQLite database", what);
+        return error_set(error, HF_CORRUPT, "cannot %s: the file is not an SQLite database",
+                         what);
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-        return error_set(error, HF_DENIED, "%s: the database cannot be written to", what);
+        return error_set(error, HF_DENIED, "cannot %s: the database cannot be written to",
+                         what);
     case SQLITE_CANTOPEN:
     case SQLITE_IOERR: return system_error(error, handle, code, what);
-    default: return error_set(error, HF_UNAVAILABLE, "%s: %s", what, sqlite3_errstr(code));
+    default:
+        return error_set(error, HF_UNAVAILABLE, "cannot %s: %s", what, sqlite3_errstr(code));
     }
 }
 

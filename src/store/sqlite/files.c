@@ -41,7 +41,9 @@ enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *err
         return sync_folder_of(path, error);
     if (errno == EEXIST)
         return HF_OK;
-    return error_from_errno(error, errno, "create the folder");
+    char what[ERROR_PATH_MAX + 24];
+    snprintf(what, sizeof what, "create the folder '%.*s'", ERROR_PATH_MAX, path);
+    return error_from_errno(error, errno, what);
 }
 
 /* A link is not followed: what no row names is removed here, and a link may lead to the objects of

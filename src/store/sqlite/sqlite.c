@@ -607,10 +607,8 @@ static enum hf_status make_default_folders(struct view given, struct hf_error *e
         return HF_OK;
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
-        if (folder_make(path, 0700, error) != HF_OK) {
-            error_prefix(error, "%.100s", path);
+        if (folder_make(path, 0700, error) != HF_OK)
             return error->status;
-        }
         *at = '/';
     }
     return HF_OK;

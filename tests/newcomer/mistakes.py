@@ -1,0 +1,504 @@
+#!/usr/bin/env python3
+"""mistakes.py: what a newcomer gets wrong, and the sentence that says so.
+
+MISTAKES is the table: a command line as it is typed, the exit status by its name, and the whole
+sentence on stderr. A reader who has not seen the code must understand from it what failed, on what,
+why, and what to do next. Each line runs in a shell of its own with a fresh home folder, after the
+lines of `before` there. `~` in a sentence is that folder, HOST the machine, and a time is 0s.
+
+Prints TAP, a case a mistake.
+"""
+
+import functools
+import getpass
+import os
+import pty
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True  # nothing of ours in the source tree
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import cases
+import cli_test
+from cases import equal, true
+from cli_test import Scratch
+
+cases.cases.clear()
+
+# What shells say of a command that cannot be run, and of one that a signal has ended.
+SHELL_CODES = {"OK": 0, "CANNOT_RUN": 126, "NO_COMMAND": 127, "INTERRUPTED": 130}
+
+STORE = "holdfast run first -- true"  # the store is there, and empty
+PARTITION = "holdfast compact create -q --format csv --key id"
+INDEX = ("holdfast index create -q domains --fields domain,owner,updated_at --key domain "
+         "--time updated_at")
+A_FILE = "printf 'id,at\\n1,2026-02-06T10:00:00Z\\n' > a.csv"
+
+MISTAKES = [
+    # line, status, sentence, lines before
+    # Wrong commands.
+    ("holdfast lokcs ls", "INVALID",
+     "holdfast: lokcs: INVALID: there is no command 'lokcs'; did you mean 'locks'?"),
+    ("holdfast lcok deploy", "INVALID",
+     "holdfast: lcok: INVALID: there is no command 'lcok'; holdfast run NAME -- COMMAND "
+     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
+    ("holdfast lock deploy -- ./deploy.sh", "INVALID",
+     "holdfast: lock: INVALID: there is no command 'lock'; holdfast run NAME -- COMMAND "
+     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
+    ("holdfast unlock deploy", "INVALID",
+     "holdfast: unlock: INVALID: there is no command 'unlock'; holdfast release ends a "
+     "lease"),
+    ("holdfast flock deploy ./deploy.sh", "INVALID",
+     "holdfast: flock: INVALID: there is no command 'flock'; holdfast run NAME -- COMMAND "
+     "holds a lock while a command runs"),
+    ("holdfast index delete domains", "INVALID",
+     "holdfast: index delete: INVALID: there is no command 'index delete'; there is no "
+     "deleting: put a later record of the key, and filter it out by --where; 'holdfast "
+     "index --help' lists what there is"),
+    ("holdfast ls", "INVALID",
+     "holdfast: ls: INVALID: there is no command 'ls'; holdfast locks ls lists locks, key "
+     "ls keys, store ls objects"),
+    ("holdfast locks", "INVALID",
+     "holdfast: locks: INVALID: name one of its commands: ls, show, break, watch"),
+    ("holdfast locks lst", "INVALID",
+     "holdfast: locks lst: INVALID: there is no command 'locks lst'; did you mean 'locks "
+     "ls'?"),
+    ("holdfast completion tcsh", "INVALID",
+     "holdfast: completion tcsh: INVALID: there is no command 'completion tcsh'; there "
+     "are: bash, zsh, fish, words"),
+    ("holdfast help lock", "INVALID",
+     "holdfast: help lock: INVALID: there is no command 'lock'; holdfast run NAME -- "
+     "COMMAND holds a lock while a command runs; holdfast acquire NAME takes one for a "
+     "script"),
+    # Missing arguments, and too many.
+    ("holdfast run", "INVALID",
+     "holdfast: run: INVALID: SCOPE is missing: write 'holdfast run SCOPE -- COMMAND'; "
+     "--help shows all options"),
+    ("holdfast run deploy", "INVALID",
+     "holdfast: run deploy: INVALID: COMMAND is missing: write 'holdfast run SCOPE -- "
+     "COMMAND'; --help shows all options"),
+    ("holdfast run -- ./deploy.sh", "INVALID",
+     "holdfast: run ./deploy.sh: INVALID: COMMAND is missing: write 'holdfast run SCOPE "
+     "-- COMMAND'; --help shows all options"),
+    ("holdfast run deploy --", "INVALID",
+     "holdfast: run deploy: INVALID: COMMAND is missing: write 'holdfast run SCOPE -- "
+     "COMMAND'; --help shows all options"),
+    ("holdfast acquire", "INVALID",
+     "holdfast: acquire: INVALID: SCOPE is missing: write 'holdfast acquire SCOPE'; "
+     "--help shows all options"),
+    ("holdfast store put report.txt", "INVALID",
+     "holdfast: store put report.txt: INVALID: FILE is missing: write 'holdfast store put "
+     "KEY FILE'; --help shows all options"),
+    ("holdfast store get", "INVALID",
+     "holdfast: store get: INVALID: KEY is missing: write 'holdfast store get KEY'; "
+     "--help shows all options"),
+    ("holdfast index create domains", "INVALID",
+     "holdfast: index create domains: INVALID: --fields A,B,C is missing: write 'holdfast "
+     "index create --fields A,B,C --key FIELD --time FIELD NAME'; --help shows all options"),
+    ("holdfast merge --format csv a.csv", "INVALID",
+     "holdfast: merge a.csv: INVALID: --output FILE is missing: write 'holdfast merge "
+     "--format FORMAT --output FILE IN'; --help shows all options"),
+    ("holdfast locks break deploy", "INVALID",
+     "holdfast: locks break deploy: INVALID: --reason TEXT is missing: write 'holdfast "
+     "locks break --reason TEXT SCOPE'; --help shows all options",
+     STORE),
+    ("holdfast key release orders/42", "INVALID",
+     "holdfast: key release orders/42: INVALID: one argument too many: 'orders/42'; "
+     "--help shows how it is written"),
+    # Options.
+    ("holdfast run --tll 1m deploy -- true", "INVALID",
+     "holdfast: run: INVALID: there is no option --tll; did you mean --ttl?"),
+    ("holdfast run -x deploy -- true", "INVALID",
+     "holdfast: run: INVALID: there is no option -x; --help lists them, and -- stands "
+     "before an argument that starts with a dash"),
+    ("holdfast store ls --store", "INVALID",
+     "holdfast: store ls: INVALID: --store needs a value: URL"),
+    ("holdfast run --no-wait --wait 3s deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: --wait and --no-wait exclude each other"),
+    ("holdfast --ttl 1m run deploy -- true", "INVALID",
+     "holdfast: INVALID: there is no option --ttl before a command; a command's own "
+     "options stand behind it"),
+    ("holdfast run --mode rw deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: --mode is shared or exclusive, not 'rw'"),
+    # Spans, sizes and numbers.
+    ("holdfast run --wait -5s deploy -- true", "INVALID",
+     "holdfast: run: INVALID: --wait: '-5s': a duration must not be negative"),
+    ("holdfast run --wait 5 deploy -- true", "INVALID",
+     "holdfast: run: INVALID: --wait: '5' is not a duration; write it like 250ms, 30s, "
+     "1m30s, 2h or 7d, or 'forever'"),
+    ("holdfast run --once-per deploy -- true", "INVALID",
+     "holdfast: run: INVALID: --once-per: 'deploy' is not a duration; write it like "
+     "250ms, 30s, 1m30s, 2h or 7d"),
+    ("holdfast run --ttl 3d deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: a ttl is from 1s to 1d here, not 3d"),
+    ("holdfast run --slots 0 deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: --slots is from 1 to 4294967295"),
+    ("holdfast store ls --limit many", "INVALID",
+     "holdfast: store ls: INVALID: --limit: 'many' is not a whole number"),
+    ("holdfast store get --range 5-2 report.txt", "INVALID",
+     "holdfast: store get report.txt: INVALID: --range takes A-B with B beyond A, or A- "
+     "to the end, not '5-2'",
+     STORE),
+    # Names.
+    ("holdfast run '' -- true", "INVALID",
+     "holdfast: run '': INVALID: a name has 1 to 128 bytes"),
+    ("holdfast run 'my deploy' -- true", "INVALID",
+     "holdfast: run my deploy: INVALID: a name is made of a-z 0-9 . _ - and slashes "
+     "between them"),
+    ("holdfast run ../deploy -- true", "INVALID",
+     "holdfast: run ../deploy: INVALID: '../deploy': names that start with a dot are "
+     "reserved"),
+    ("holdfast run path:relative -- true", "INVALID",
+     "holdfast: run path:relative: INVALID: 'relative' is not a path like /a/b, without "
+     "empty, . or .. segments"),
+    ("holdfast store ls s3://bucket/x", "INVALID",
+     "holdfast: store ls s3://bucket/x: INVALID: 's3://bucket/x' looks like the URL of a "
+     "store: say --store URL; a key that begins so is written with --hex"),
+    ("holdfast store put default/meta/x.json - < /dev/null", "INVALID",
+     "holdfast: store put default/meta/x.json: INVALID: 'default/meta/x.json' is one of "
+     "Holdfast's own objects; to change it by hand can break locks and lose data: give "
+     "--force if you mean it"),
+    # Stores.
+    ("HOLDFAST_STORE= holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: HOLDFAST_STORE is empty: set it to the URL of a store, "
+     "such as s3://BUCKET/PREFIX, or unset it for your local store"),
+    ("HOLDFAST_STORE=/srv/jobs holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: write "
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
+    ("HOLDFAST_STORE=gs://bucket/x holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: there is no store of the kind 'gs:'; write "
+     "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
+    ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: the URL names no bucket: write s3://BUCKET/PREFIX"),
+    ("HOLDFAST_STORE=s3://b/x holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: 'b' is not the name of a bucket: write "
+     "s3://BUCKET/PREFIX; a bucket's name has 3 to 63 letters, digits, '-', '_' and '.'"),
+    ("HOLDFAST_STORE=s3://bucket/prefix holdfast run deploy -- true", "DENIED",
+     "holdfast: run deploy: DENIED: no credentials were found: set AWS_ACCESS_KEY_ID and "
+     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
+    ("HOLDFAST_STORE='s3://bucket/x?regoin=eu' holdfast locks ls", "INVALID",
+     "holdfast: locks ls: INVALID: unknown parameter 'regoin' in the store's URL; s3: "
+     "takes endpoint, region, style, connections, timeout, ca, etag and profile"),
+    ("AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b holdfast locks ls "
+     "--store 's3://bucket/x?endpoint=localhost:9000'", "INVALID",
+     "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint; write it like "
+     "https://s3.example.com or http://127.0.0.1:7480"),
+    ("HOLDFAST_STORE=sqlite:typo.db holdfast locks ls", "NOT_FOUND",
+     "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; the first command "
+     "that writes to it makes it"),
+    ("HOLDFAST_STORE=dir:/proc/x holdfast run deploy -- true", "NOT_FOUND",
+     "holdfast: run deploy: NOT_FOUND: cannot create '/proc/x': its parent folder does "
+     "not exist"),
+    ("HOLDFAST_STORE=sqlite:/proc/x/y.db holdfast run deploy -- true", "NOT_FOUND",
+     "holdfast: run deploy: NOT_FOUND: sqlite:/proc/x/y.db: cannot create the folder "
+     "'/proc/x/': No such file or directory"),
+    ("HOLDFAST_STORE='sqlite:x.db?sync=no' holdfast run deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: sqlite:~/x.db: 'no' is neither on nor off"),
+    ("HOLDFAST_STORE=sqlite:d holdfast run deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: sqlite:~/d: it is a folder; name a file in it",
+     "mkdir d"),
+    ("HOLDFAST_STORE=dir:f holdfast run deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: '~/f' is not a folder",
+     "echo text > f"),
+    ("HOLDFAST_STORE=sqlite:f holdfast run deploy -- true", "CORRUPT",
+     "holdfast: run deploy: CORRUPT: sqlite:~/f: cannot read the database: the file is "
+     "not an SQLite database",
+     "echo 'this is a text, and not a database' > f"),
+    ("env -u HOME holdfast run deploy -- true", "INVALID",
+     "holdfast: run deploy: INVALID: neither XDG_STATE_HOME nor HOME is set: name a file, "
+     "sqlite:FILE"),
+    # Before its time: what is not there yet, or not any more.
+    ("holdfast locks ls", "NOT_FOUND",
+     "holdfast: locks ls: NOT_FOUND: there is no store at "
+     "'~/.local/state/holdfast/store.db'; the first command that writes to it makes it"),
+    ("holdfast store get report.txt", "NOT_FOUND",
+     "holdfast: store get report.txt: NOT_FOUND: no such object",
+     STORE),
+    ("holdfast read report.txt", "NOT_FOUND",
+     "holdfast: read report.txt: NOT_FOUND: no such object",
+     STORE),
+    ("holdfast key get orders/42", "NOT_FOUND",
+     "holdfast: key get orders/42: NOT_FOUND: the key was never written; 'key ls' lists "
+     "what was",
+     STORE),
+    ("holdfast key show orders/42", "NOT_FOUND",
+     "holdfast: key show orders/42: NOT_FOUND: there is no such key, nor a lock of that "
+     "name; 'key ls' lists them",
+     STORE),
+    ("holdfast locks break deploy --reason stuck", "NOT_FOUND",
+     "holdfast: locks break deploy: NOT_FOUND: nobody has ever held it: there is no table "
+     "default/meta/deploy.json",
+     STORE),
+    ("holdfast txn commit 0123456789abcdef0123456789abcdef", "NOT_FOUND",
+     "holdfast: txn commit ID: NOT_FOUND: there is no such transaction, or it ended long ago",
+     STORE),
+    ("holdfast txn show 12", "INVALID",
+     "holdfast: txn show 12: INVALID: '12' is no transaction: they are 32 hexadecimal "
+     "digits, as 'txn begin' prints them",
+     STORE),
+    ("holdfast index put domains domain=example.com", "NOT_FOUND",
+     "holdfast: index put domains: NOT_FOUND: there is no index 'domains'; 'holdfast "
+     "index create domains --fields a,b,c --key a --time c' makes one",
+     STORE),
+    ("holdfast index get domain example.com", "NOT_FOUND",
+     "holdfast: index get domain: NOT_FOUND: there is no index 'domain'; did you mean "
+     "'domains'? 'holdfast index create' makes one",
+     INDEX),
+    ("holdfast index get domains example.com", "NOT_FOUND",
+     "holdfast: index get example.com: NOT_FOUND: the index domains has no such key",
+     INDEX),
+    ("holdfast compact run", "NOT_FOUND",
+     "holdfast: compact run: NOT_FOUND: there is no catalog of default; make one with "
+     "compact create",
+     STORE),
+    ("holdfast compact ingest a.csv", "NOT_FOUND",
+     "holdfast: compact ingest: NOT_FOUND: there is no catalog of default; make one with "
+     "compact create",
+     STORE),
+    ("holdfast compact pause", "NOT_FOUND",
+     "holdfast: compact pause: NOT_FOUND: there is no catalog of default; make one with "
+     "compact create",
+     STORE),
+    # Leases.
+    ("holdfast release deploy", "INVALID",
+     "holdfast: release deploy: INVALID: 'deploy' is not a lease: give the text "
+     "TOKEN:ID:TABLE that acquire has printed; 'locks ls' lists who holds what",
+     STORE),
+    ("holdfast release", "INVALID",
+     "holdfast: release: INVALID: name a lease, as acquire has printed it, or set "
+     "HOLDFAST_LEASE",
+     STORE),
+    ("holdfast release 1:00-1:default/meta/deploy.json", "LOST",
+     "holdfast: release 1:00-1:default/meta/deploy.json: LOST: the lease is not there any "
+     "more",
+     STORE),
+    ("echo 1 | holdfast key update orders/42", "DENIED",
+     "holdfast: key update orders/42: DENIED: it takes the lease of the key (or --take, "
+     "for this one change); name it with --lease or HOLDFAST_LEASE",
+     STORE),
+    ("echo 1 | holdfast write report.txt -", "INVALID",
+     "holdfast: write report.txt: INVALID: name the lock that protects it with --lock, or "
+     "set HOLDFAST_LEASE, as 'holdfast run' does",
+     STORE),
+    ("echo 1 | holdfast key update orders/42 --take --if-version 3", "CONFLICT",
+     "holdfast: key update orders/42: CONFLICT: the key has version 0, not 3; read the "
+     "key again, and decide again",
+     STORE),
+    ("holdfast run --no-wait deploy -- true", "HELD",
+     "holdfast: run deploy: HELD: deploy is held by USER@HOST (token 1) for 0s, and for "
+     "0s more unless renewed",
+     "holdfast acquire -q deploy"),
+    ("holdfast acquire --wait 100ms deploy", "TIMEOUT",
+     "holdfast: acquire deploy: TIMEOUT: deploy is held by USER@HOST (token 1) for 0s, "
+     "and for 0s more unless renewed",
+     "holdfast acquire -q deploy"),
+    ("holdfast run --no-wait --json deploy -- true", "HELD",
+     '{"status":"HELD","outcome":"held","why":"deploy is held by USER@HOST (token 1) for '
+     '0s, and for 0s more unless renewed","command":"run '
+     'deploy","scope":"named:deploy","holder":"USER@HOST","expires_in_ms":0,"leased":[{"sc'
+     'ope":"named:deploy","holder":"USER@HOST","expires_in_ms":0,"token":1}],"retry_after_'
+     'ms":0}',
+     "holdfast acquire -q deploy"),
+    ("holdfast txn rollback $(cat txn)", "MISMATCH",
+     "holdfast: txn rollback ID: MISMATCH: it was committed before, and stays so",
+     "holdfast txn begin > txn; holdfast txn commit -q $(cat txn)"),
+    # Files.
+    ("holdfast store put report.txt nothing.txt", "NOT_FOUND",
+     "holdfast: store put report.txt: NOT_FOUND: cannot open 'nothing.txt': No such file "
+     "or directory"),
+    ("holdfast store put report.txt .", "INVALID",
+     "holdfast: store put report.txt: INVALID: '.' is a folder, not a file"),
+    ("holdfast store get report.txt .", "INVALID",
+     "holdfast: store get report.txt: INVALID: '.' is a folder; name a file in it",
+     STORE + "; echo 1 | holdfast store put -q report.txt -"),
+    ("holdfast store get report.txt no/such/folder", "NOT_FOUND",
+     "holdfast: store get report.txt: NOT_FOUND: 'no/such/folder': cannot open its "
+     "folder: No such file or directory",
+     STORE + "; echo 1 | holdfast store put -q report.txt -"),
+    ("holdfast store get report.txt > /dev/full", "UNREPORTED",
+     "holdfast: store get report.txt: UNREPORTED: cannot write the output: No space left "
+     "on device",
+     STORE + "; echo 1 | holdfast store put -q report.txt -"),
+    ("holdfast merge --format csv --key id -o now.csv '*.csv'", "NOT_FOUND",
+     "holdfast: merge now.csv: NOT_FOUND: cannot open '*.csv': No such file or directory"),
+    ("holdfast merge --format csv --key id -o now.csv .", "INVALID",
+     "holdfast: merge now.csv: INVALID: '.' is a folder, not a file"),
+    ("holdfast merge --format cvs --key id -o now.csv a.csv", "INVALID",
+     "holdfast: merge now.csv: INVALID: --format: 'cvs' is not a format; there are usv, "
+     "csv, tsv, ndjson, concat and exec",
+     A_FILE),
+    ("holdfast merge --format csv --key name -o now.csv a.csv", "INVALID",
+     'holdfast: merge now.csv: INVALID: the header has no field "name", but id, at',
+     A_FILE),
+    ("holdfast merge --format csv --key id -o . a.csv", "INVALID",
+     "holdfast: merge .: INVALID: .: it is a folder; name a file in it",
+     A_FILE),
+    ("holdfast merge --format csv --key id -o - a.csv", "INVALID",
+     "holdfast: merge -: INVALID: the output must be a file with a name, since it is "
+     "replaced when it is whole: - is none (a file of the name - is ./-)",
+     A_FILE),
+    ("holdfast compact ingest nothing.csv", "NOT_FOUND",
+     "holdfast: compact ingest: NOT_FOUND: cannot open 'nothing.csv': No such file or "
+     "directory",
+     PARTITION),
+    ("holdfast index put domains --from nothing.csv", "NOT_FOUND",
+     "holdfast: index put domains: NOT_FOUND: cannot open 'nothing.csv': No such file or "
+     "directory",
+     INDEX),
+    ("holdfast index put domains owner", "INVALID",
+     "holdfast: index put domains: INVALID: a field is given as FIELD=VALUE, not as "
+     "'owner'",
+     INDEX),
+    ("holdfast index put domains ownr=ada", "INVALID",
+     "holdfast: index put domains: INVALID: there is no field 'ownr'; did you mean "
+     "'owner'? The fields are domain, owner, updated_at",
+     INDEX),
+    ("holdfast index put domains owner=ada", "INVALID",
+     "holdfast: index put domains: INVALID: the record has no key",
+     INDEX),
+    ("holdfast index query domains --since yesterday", "INVALID",
+     "holdfast: index query domains: INVALID: --since takes RFC 3339 with a zone, as in "
+     "2026-02-06T10:00:00Z, or a number since 1970, not 'yesterday'",
+     INDEX),
+    ("holdfast index put domains --from rows", "INVALID",
+     "holdfast: index put domains: INVALID: cannot determine the format of 'rows': say "
+     "--format usv, csv, tsv or ndjson",
+     INDEX + "; printf 'domain,owner\\nexample.com,ada\\n' > rows"),
+    # The command itself.
+    ("holdfast run deploy -- ./nothing.sh", "NO_COMMAND",
+     "holdfast: run deploy: NOT_FOUND: cannot run './nothing.sh': No such file or "
+     "directory"),
+    ("holdfast run deploy -- ./f", "CANNOT_RUN",
+     "holdfast: run deploy: DENIED: cannot run './f': Permission denied",
+     "echo true > f"),
+    # With --json.
+    ("holdfast run --json deploy", "INVALID",
+     '{"status":"INVALID","outcome":"invalid","why":"COMMAND is missing: write \'holdfast '
+     'run SCOPE -- COMMAND\'; --help shows all options","command":"run deploy"}'),
+    ("holdfast locks ls --json", "NOT_FOUND",
+     '{"status":"NOT_FOUND","outcome":"not_found","why":"there is no store at '
+     "'~/.local/state/holdfast/store.db'; the first command that writes to it makes "
+     'it","command":"locks ls"}'),
+]
+
+# The same on a terminal, where the sentence is a piece of what the screen shows. Before the status:
+# what the screen shows when Ctrl-C is typed.
+ON_TERMINAL = [
+    ("holdfast store get logo.png", None, "INVALID",
+     "holdfast: store get logo.png: INVALID: it is binary, and would disturb the terminal: name "
+     "a file to write it to, or add --force",
+     STORE + "; printf 'a\\0b' | holdfast store put -q logo.png -"),
+    ("holdfast run deploy -- sh -c 'echo ready; sleep 60'", "ready", "INTERRUPTED", "",
+     STORE),
+    ("holdfast run deploy -- ./deploy.sh", "held by USER@HOST", "INTERRUPTED", "held by USER@HOST",
+     "holdfast acquire -q deploy"),
+    ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
+    ("holdfast compact watch", "waiting until there is one", "OK",
+     "there is no catalog of default; make one with compact create; waiting until there is one",
+     STORE),
+    ("holdfast run deploy -- ./nothing.sh", None, "NO_COMMAND",
+     "using the local store of user USER; set HOLDFAST_STORE to share", ""),
+]
+
+
+def normal(text, home):
+    for real, shown in ((os.path.realpath(home), "~"), (home, "~"), (socket.gethostname(), "HOST")):
+        text = text.replace(real, shown)
+    text = re.sub(r"\b%s(?=@HOST|;)" % getpass.getuser(), "USER", text)
+    text = re.sub(r"\b[\dms]+s(?= more| more,|, and for)", "0s", text)
+    text = re.sub(r'"(expires_in_ms|retry_after_ms)":\d+', r'"\1":0', text)
+    return re.sub(r"\b[0-9a-f]{32}(?=: )", "ID", text)
+
+
+def code_of(scratch, status):
+    return SHELL_CODES[status] if status in SHELL_CODES else cli_test.code(scratch, status)
+
+
+def prepare(scratch, before):
+    if before:
+        subprocess.run(["sh", "-c", before], cwd=scratch.path, env=scratch.env, check=True,
+                       stdout=subprocess.DEVNULL, timeout=60)
+
+
+def make_mistake(scratch, line, status, sentence, before=""):
+    prepare(scratch, before)
+    done = subprocess.run(["sh", "-c", line], cwd=scratch.path, env=scratch.env, timeout=60,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    equal(normal(done.stderr.decode(), scratch.path), sentence + "\n", line)
+    equal(done.returncode, code_of(scratch, status), line)
+    equal(done.stdout, b"", "nothing on stdout")
+
+
+class Typist:
+    """A shell with a terminal that runs one line, and what the screen has shown."""
+
+    def __init__(self, scratch, line):
+        self.home, self.text = scratch.path, ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(scratch.path)
+            os.execvpe("sh", ["sh", "-c", "exec " + line], {**scratch.env, "TERM": "screen"})
+
+    def read(self):
+        """False at the end."""
+        if select.select([self.fd], [], [], 0.05)[0]:
+            try:
+                self.text += normal(os.read(self.fd, 65536).decode(errors="replace"), self.home)
+            except OSError:
+                return False
+        return True
+
+    def wait_for(self, words):
+        end = time.monotonic() + 30
+        while words not in self.text:
+            true(self.read() and time.monotonic() < end, f"in vain: {words!r} in {self.text!r}")
+
+    def end(self):
+        """The exit status, as a shell counts it."""
+        while self.read():
+            pass
+        os.close(self.fd)
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return status if status >= 0 else 128 - status
+
+
+def make_mistake_on_terminal(scratch, line, ctrl_c_at, status, sentence, before):
+    prepare(scratch, before)
+    typist = Typist(scratch, line)
+    if ctrl_c_at is not None:
+        typist.wait_for(ctrl_c_at)
+        time.sleep(0 if ctrl_c_at else 0.5)  # a program that waits for input says nothing
+        os.write(typist.fd, b"\x03")
+        typed = time.monotonic()
+    code = typist.end()
+    true(sentence in " ".join(typist.text.split()), typist.text)
+    equal(code, code_of(scratch, status), typist.text)
+    if ctrl_c_at is not None:
+        true(time.monotonic() - typed < 5, "Ctrl-C is answered soon")
+
+
+def main():
+    for mistake in MISTAKES:
+        cases.add(f"mistake: {mistake[0]}", functools.partial(make_mistake_of, mistake),
+                  lambda: Scratch(None))
+    for mistake in ON_TERMINAL:
+        cases.add(f"mistake on a terminal: {mistake[0]}",
+                  functools.partial(make_terminal_mistake_of, mistake), lambda: Scratch(None))
+    return cases.main()
+
+
+def make_mistake_of(mistake, scratch):
+    make_mistake(scratch, *mistake)
+
+
+def make_terminal_mistake_of(mistake, scratch):
+    make_mistake_on_terminal(scratch, *mistake)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
