@@ -210,7 +210,7 @@ def _(s):
     s.run("release", "--fail", "--note", '"no disk"', s.out(*args).decode().strip())
     s.run("release", "--complete", "--note", '{"rows": 17}', s.out(*args).decode().strip())
     text = fails(s, "ALREADY", *args)
-    true(re.search(r"done \S+ ago by", text), text)
+    true(re.search(r"done just now by", text), text)
     ended = show(s, "nightly")["ended"]
     equal([(row["state"], row["note"]) for row in ended],
           [("failed", "no disk"), ("completed", {"rows": 17})])

@@ -138,6 +138,16 @@ const char *span_text(struct span span, char text[SPAN_TEXT_MAX])
     return text;
 }
 
+const char *ago_text(struct span age, char text[AGO_TEXT_MAX])
+{
+    char span[SPAN_TEXT_MAX];
+    if (age.us < 1000000)
+        snprintf(text, AGO_TEXT_MAX, "just now");
+    else
+        snprintf(text, AGO_TEXT_MAX, "%s ago", span_text(SPAN_S(age.us / 1000000), span));
+    return text;
+}
+
 /* ---- Sizes --------------------------------------------------------------------------- */
 
 struct size_unit {

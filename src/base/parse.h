@@ -34,6 +34,10 @@ enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *err
 #define SPAN_TEXT_MAX 64
 const char *span_text(struct span span, char text[SPAN_TEXT_MAX]);
 
+/* "24m ago" in whole seconds, or "just now". */
+#define AGO_TEXT_MAX (SPAN_TEXT_MAX + 4)
+const char *ago_text(struct span age, char text[AGO_TEXT_MAX]);
+
 /* "2026-02-06T10:00:00.000Z", cut to milliseconds. */
 #define TIME_TEXT_MAX 32
 const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX]);

@@ -358,7 +358,7 @@ const struct command compact_commands[] = {
     },
     {
         .path = "compact pause",
-        .summary = "let no worker begin anything",
+        .summary = "stop workers from starting merges",
         .options = { { .name = "why",
                        .type = OPTION_TEXT,
                        .value = "TEXT",

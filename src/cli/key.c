@@ -58,7 +58,7 @@
 const struct command key_commands[] = {
     {
         .path = "key acquire",
-        .summary = "take a key and print its lease, which allows to change its state",
+        .summary = "take a key and print its lease, which lets you change its state",
         .arguments = { KEY_ARGUMENT },
         .options = { TTL_OPTION,
                      MAX_TTL_OPTION,
@@ -153,7 +153,7 @@ const struct command key_commands[] = {
     },
     {
         .path = "key rm",
-        .summary = "let a key hold nothing",
+        .summary = "delete a key's value",
         .arguments = { KEY_ARGUMENT },
         .options = { CHANGE_OPTIONS },
         .details = { "That is a version of its own: numbers only rise, and --if-version 0 "

@@ -132,10 +132,6 @@ const char *user_name(char text[USER_TEXT_MAX]);
 /* A span cut to what people care about: "1h2m3s", "12s", "250ms". */
 const char *brief_text(struct span span, char text[SPAN_TEXT_MAX]);
 
-/* "3s ago"; "just now" within a second, and for what the calendar sees in the future. */
-#define AGO_TEXT_MAX (SPAN_TEXT_MAX + 4)
-const char *ago_text(struct span age, char text[AGO_TEXT_MAX]);
-
 /* How long an active lease has still to go, as far as can be told; negative: it is over. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence);
 

@@ -11,16 +11,6 @@ const char *brief_text(struct span span, char text[SPAN_TEXT_MAX])
     return span_text(SPAN_US(span.us / unit * unit), text);
 }
 
-const char *ago_text(struct span age, char text[AGO_TEXT_MAX])
-{
-    char span[SPAN_TEXT_MAX];
-    if (age.us < 1000000)
-        snprintf(text, AGO_TEXT_MAX, "just now");
-    else
-        snprintf(text, AGO_TEXT_MAX, "%s ago", brief_text(age, span));
-    return text;
-}
-
 /* On the clock that the lease itself names where that is ours too, else by the calendar. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence)
 {

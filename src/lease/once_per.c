@@ -73,11 +73,10 @@ static enum hf_status restamp(struct lease_table *table, struct lease *lease,
 static enum hf_status already(struct table_op *op, const struct lease *lease, int64_t ago_us,
                               struct span period)
 {
-    char ago[SPAN_TEXT_MAX], left[SPAN_TEXT_MAX];
+    char ago[AGO_TEXT_MAX], left[SPAN_TEXT_MAX];
     int64_t left_us = period.us - (ago_us > 0 ? ago_us : 0);
-    return error_set(&op->error, HF_ALREADY, "done %s ago by %.*s; again in %s",
-                     span_text(SPAN_S(ago_us > 0 ? ago_us / 1000000 : 0), ago),
-                     VIEW_ARGS(view_first(lease->holder, 60)),
+    return error_set(&op->error, HF_ALREADY, "done %s by %.*s; again in %s",
+                     ago_text(SPAN_US(ago_us), ago), VIEW_ARGS(view_first(lease->holder, 60)),
                      span_text(SPAN_S((left_us + 999999) / 1000000), left));
 }
 

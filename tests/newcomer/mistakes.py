@@ -307,6 +307,9 @@ MISTAKES = [
     ("holdfast txn rollback $(cat txn)", "MISMATCH",
      "holdfast: txn rollback ID: MISMATCH: it was committed before, and stays so",
      "holdfast txn begin > txn; holdfast txn commit -q $(cat txn)"),
+    ("holdfast run --once-per 1h backup -- true", "ALREADY",
+     "holdfast: run backup: ALREADY: done 0s ago by HOST-PID; again in 0s",
+     "holdfast run --once-per 1h backup -- true"),
     # Files.
     ("holdfast store put report.txt nothing.txt", "NOT_FOUND",
      "holdfast: store put report.txt: NOT_FOUND: cannot open 'nothing.txt': No such file "
@@ -410,7 +413,9 @@ def normal(text, home):
     for real, shown in ((os.path.realpath(home), "~"), (home, "~"), (socket.gethostname(), "HOST")):
         text = text.replace(real, shown)
     text = re.sub(r"\b%s(?=@HOST|;)" % getpass.getuser(), "USER", text)
-    text = re.sub(r"\b[\dms]+s(?= more| more,|, and for)", "0s", text)
+    text = re.sub(r"\b[\dms]+s(?= more| more,|, and for)|(?<=again in )\w+", "0s", text)
+    text = re.sub(r"just now|\b\d+s ago", "0s ago", text)
+    text = re.sub(r"\bHOST-\d+", "HOST-PID", text)
     text = re.sub(r'"(expires_in_ms|retry_after_ms)":\d+', r'"\1":0', text)
     return re.sub(r"\b[0-9a-f]{32}(?=: )", "ID", text)
 
