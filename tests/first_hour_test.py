@@ -387,5 +387,32 @@ def _(s):
         equal(process.returncode, -signal.SIGINT, command)
 
 
+# ---- What the design says ------------------------------------------------------------------------
+
+
+@it("docs/design.md names only commands, options and folders that there are, or calls them planned")
+def _(s):
+    root = os.path.dirname(os.path.abspath(os.environ["HOLDFAST_TESTS"]))
+    table = s.table()
+    commands = [command["command"] for command in table["commands"]]
+    options = {option["name"] for command in table["commands"] for option in command["options"]}
+    options |= {option["name"] for option in table["options"]}
+    with open(os.path.join(root, "docs", "design.md"), encoding="utf-8") as file:
+        lines = [line for line in file if "planned" not in line.lower()]
+    seen = 0
+    for line in lines:
+        for code_ in re.findall(r"`([^`]+)`", line):
+            named = re.match(r"holdfast ([a-z ]+)", code_)
+            if named:
+                true(any((named[1] + " ").startswith(name + " ") for name in commands), code_)
+            for option in re.findall(r"--([a-z][a-z-]+)", code_):
+                true(option in options, f"{code_}: {line:.80}")
+            if code_.startswith("src/"):
+                true(any(map(os.path.exists, (os.path.join(root, code_),
+                                              os.path.join(root, code_ + ".h")))), code_)
+            seen += 1
+    true(seen > 100, "it was read")
+
+
 if __name__ == "__main__":
     sys.exit(cases.main())
