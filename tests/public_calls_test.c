@@ -35,9 +35,11 @@ static int client_open(const struct good *good, int argument, struct hf_error *e
 {
     struct hf_client *client = FILLED(hf_client);
     (void)good;
+    if (argument > 1)
+        return -1;
     int status = (int)hf_client_open(LEFT_OUT(0, "mem:"), NULL, LEFT_OUT(1, &client), error);
     assert_true(argument != 0 || client == NULL);
-    return argument < 2 ? status : -1;
+    return status;
 }
 
 static int lock_new(const struct good *good, int argument, struct hf_error *error)
