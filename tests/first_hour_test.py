@@ -144,9 +144,9 @@ def _(s):
     for args in (("ls", "s3://b/x"), ("ls", "dir:/srv"), ("ls", "sqlite:x.db"), ("get", "s3://b/x"),
                  ("put", "s3://b/x", "-"), ("rm", "mem:"), ("rm", "k", "s3://b")):
         text = fails(s, "INVALID", "store", *args)
-        true("looks like the URL of a store: say --store URL" in text, text)
+        true("looks like a store URL; pass it with --store" in text, text)
     text = fails(s, "INVALID", "store", "cp", "s3://b/x", "k")
-    true("looks like the URL of a store: say --from or --to URL" in text, text)
+    true("looks like a store URL; pass it with --from or --to" in text, text)
     odd = "s3://b/x"
     s.out("store", "put", "-q", "--hex", odd.encode().hex(), "-", stdin=b"odd")
     equal(s.out("store", "get", "--hex", odd.encode().hex()), b"odd")
@@ -228,7 +228,7 @@ def _(s):
             (("key", "acquire", "--ttl", "2d", "x"), "100ms", "1d", "2d"),
             (("acquire", "--max-ttl", "2d", "x"), "100ms", "1d", "2d")):
         text = fails(s, "INVALID", *args)
-        true(f"a ttl is from {least} to {most} here, not {given}" in text, text)
+        true(f"the ttl must be between {least} and {most}, not {given}" in text, text)
         equal("; --max-ttl SPAN" in text, most == "1h", text)
 
 
@@ -242,7 +242,7 @@ def _(s):
         told = json.loads(s.out(*command, "--ttl", "12h", "x", "--json"))
         equal(told["ttl_ms"], 12 * 3600 * 1000)
         s.run("release", told["lease"])
-        true("to 12h here, not 13h" in fails(s, "INVALID", *command, "--ttl", "13h", "x"), "its own bound")
+        true("and 12h, not 13h" in fails(s, "INVALID", *command, "--ttl", "13h", "x"), "its own bound")
     s.run("run", "--max-ttl", "2h", "--ttl", "2h", "y", "--", "true")
 
 
@@ -263,14 +263,14 @@ def _(s):
     for quiet in ((), ("-q",)):
         watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", *quiet)
         text = said(watcher)
-        true("NOT_FOUND: there is no catalog of logs; make one with compact create" in text and
+        true("NOT_FOUND: there is no partition 'logs'; create it with 'holdfast compact create'" in text and
              "waiting until there is one" in text, text)
         equal(watcher.poll(), None, "it waits")
         watcher.send_signal(signal.SIGINT)
         watcher.communicate(timeout=60)
         equal(watcher.returncode, 0)
     watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", "--json")
-    true("there is no catalog" in json.loads(said(watcher))["why"], "as JSON too")
+    true("there is no partition" in json.loads(said(watcher))["why"], "as JSON too")
     s.run("compact", "create", "--partition", "logs", "--format", "csv", "--time", "t")
     watcher.send_signal(signal.SIGINT)
     equal(watcher.communicate(timeout=60)[1], b"", "it is said once")

@@ -357,7 +357,7 @@ def _(s):
     lease = "4294967297:0123456789abcdef0123456789abcdef-1:default/meta/"
     for words, *args in (
             ("NAME", "key", "acquire"), ("NAME", "key", "get"), ("NAME", "key", "describe"),
-            ("ID", "txn", "show"), ("too many", "key", "get", "k", "file"),
+            ("ID", "txn", "show"), ("unexpected argument", "key", "get", "k", "file"),
             ("lower", "key", "acquire", "Key"), ("name", "key", "get", "a b"),
             ("name", "key", "get", "../k"), ("name", "key", "describe", ".hidden"),
             ("empty", "key", "update", "/k", "--take"), ("128", "key", "get", "x" * 129),
@@ -381,7 +381,7 @@ def _(s):
             ("exclude", "sweep", "--once", "--full"), ("--idle-grace", "sweep", "--once",
                                                        "--idle-grace", "1m"),
             ("max", "sweep", "--once", "--max-ops", "0"), ("--op-delay", "sweep", "--op-delay", "x"),
-            ("too many", "sweep", "status", "now"), ("did you mean", "key", "aquire", "k")):
+            ("unexpected argument", "sweep", "status", "now"), ("did you mean", "key", "aquire", "k")):
         text = fails(s, "INVALID", *args)
         true(words in text, (args, words, text))
     fails(s, "NOT_FOUND", "key", "get", "nothing")

@@ -114,15 +114,15 @@ static void bad_names(void **state)
     static const struct {
         const char *name, *sentence;
     } bad[] = {
-        { "", "a name has 1 to 128 bytes" },
+        { "", "the name is empty; a name has 1 to 128 bytes" },
         { "Upper", "names are lower case: write 'upper'" },
         { ".hidden", "'.hidden': names that start with a dot are reserved" },
         { "a/.b", "'a/.b': names that start with a dot are reserved" },
         { "a//b", "'a//b' has an empty segment" },
         { "/a", "'/a' has an empty segment" },
         { "a/", "'a/' has an empty segment" },
-        { "a b", "a name is made of a-z 0-9 . _ - and slashes between them" },
-        { "a:b", "a name is made of a-z 0-9 . _ - and slashes between them" },
+        { "a b", "a name may contain a-z, 0-9, '.', '_' and '-', with '/' between parts" },
+        { "a:b", "a name may contain a-z, 0-9, '.', '_' and '-', with '/' between parts" },
     };
     struct pair *pair = *state;
     struct key_description description;
@@ -142,7 +142,7 @@ static void bad_names(void **state)
     memset(name, 'n', sizeof name);
     name[NAME_BYTES_MAX + 1] = '\0';
     IS(HF_INVALID, hf_key_new(pair->one.client, name, NULL, &key, &error));
-    says("a name has 1 to 128 bytes");
+    says("the name is too long; a name has 1 to 128 bytes");
     ASSERT(!key);
 }
 

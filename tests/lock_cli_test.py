@@ -57,7 +57,7 @@ def _(s):
     lease = s.out("acquire", "deploy").decode().strip()
     true(re.fullmatch(r"\d+:[0-9a-f]{32}-\d+:default/meta/deploy\.json", lease), lease)
     text = fails(s, "HELD", "acquire", "--no-wait", "deploy", "--holder", "b")
-    true(re.search(r"deploy is held by \S+@\S+ \(token 1\) for \S+, and for \S+ more", text), text)
+    true(re.search(r"deploy is held by \S+@\S+ \(token 1\) for \S+; the lease expires in \S+ unless", text), text)
     s.run("release", lease)
     equal(held(s), [])
     second = acquire(s, "--ttl", "30s", "deploy")
@@ -210,7 +210,7 @@ def _(s):
     s.run("release", "--fail", "--note", '"no disk"', s.out(*args).decode().strip())
     s.run("release", "--complete", "--note", '{"rows": 17}', s.out(*args).decode().strip())
     text = fails(s, "ALREADY", *args)
-    true(re.search(r"done just now by", text), text)
+    true(re.search(r"already run just now by", text), text)
     ended = show(s, "nightly")["ended"]
     equal([(row["state"], row["note"]) for row in ended],
           [("failed", "no disk"), ("completed", {"rows": 17})])
@@ -832,14 +832,14 @@ def _(s):
         ("INVALID", ["acquire", ""], "1 to 128 bytes"),
         ("INVALID", ["acquire", "x" * 129], "1 to 128 bytes"),
         ("INVALID", ["acquire", ".hidden"], "reserved"),
-        ("INVALID", ["acquire", "a b"], "a-z 0-9"),
+        ("INVALID", ["acquire", "a b"], "a-z, 0-9"),
         ("INVALID", ["acquire", "thing:x"], "a scope is named:"),
         ("INVALID", ["acquire", "range:7:5-5"], "not a range"),
         ("INVALID", ["acquire", "path:a"], "not a path"),
         ("INVALID", ["acquire", "job", "--ttl", "1ms"], "ttl"),
         ("INVALID", ["acquire", "job2", "--ttl", "2h"], "to 1h here"),
         ("INVALID", ["acquire", "job", "--ttl", "30"], "--ttl: "),
-        ("INVALID", ["acquire", "job", "--wait", "1s", "--no-wait"], "exclude each other"),
+        ("INVALID", ["acquire", "job", "--wait", "1s", "--no-wait"], "cannot be used together"),
         ("INVALID", ["acquire", "job", "--mode", "both"], "shared or exclusive"),
         ("INVALID", ["acquire", "job", "--slots", "0"], "--slots"),
         ("INVALID", ["acquire", "job", "--slots", "1", "--mode", "shared"], "exclude"),

@@ -299,7 +299,8 @@ static void assert_unresolved(const char *header, const char *key, const char *w
 static void a_field_that_is_not_there_is_refused_in_words(void **state)
 {
     (void)state;
-    assert_unresolved("id,\"na\tme\"", "Id", "the header has no field \"Id\", but id, na?me");
+    assert_unresolved("id,\"na\tme\"", "Id",
+                      "the header has no field 'Id'; its fields are id, na?me");
     assert_unresolved("id,name", "3", "there is no field 3, the header has 2: id, name");
     assert_unresolved("id,x,id", "id",
                       "the header has 2 fields \"id\"; name it by its number, from 1");

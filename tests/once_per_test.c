@@ -90,7 +90,8 @@ static void a_refusal_says_when_it_may_be_done_again(void **state)
     complete_at(table, 0, 10 * MINUTE_MS, hourly("a-1", "named:x"));
     assert_int_equal(kit_acquire(table, &op, kit_at(24 * MINUTE_MS), hourly("b-1", "named:x")),
                      HF_ALREADY);
-    assert_string_equal(op.error.why, "done 24m ago by tester; again in 30m");
+    assert_string_equal(op.error.why,
+                        "already run 24m ago by tester; the next run is allowed in 30m");
     table_free(table);
 }
 

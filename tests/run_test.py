@@ -285,10 +285,10 @@ def run_state(pid):
 def _(s):
     holder = s.hold("--holder", "anna", "x")
     done = s.run("--no-wait", "x", "true", expect=CODES["HELD"])
-    true(re.match(rb"holdfast: run x: HELD: x is held by anna \(token \d+\) for \d+m?s, [^\n]*\n$",
+    true(re.match(rb"holdfast: run x: HELD: x is held by anna \(token \d+\) for \d+m?s; [^\n]*\n$",
                   done.stderr), done.stderr)
     done = s.run("--wait", "300ms", "x", "true", expect=CODES["TIMEOUT"])
-    true(re.match(rb"holdfast: run x: TIMEOUT: x is held by anna", done.stderr), done.stderr)
+    true(re.match(rb"holdfast: run x: TIMEOUT: gave up waiting: x is held by anna", done.stderr), done.stderr)
     s.out("--no-wait", "y", "true")
     s.out("--no-wait", "--ns", "other", "x", "true")
     s.let_go(holder)

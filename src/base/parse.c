@@ -254,7 +254,7 @@ enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *err
 {
     bool on = view_equal(text, VIEW("on"));
     if (!on && !view_equal(text, VIEW("off")))
-        return error_set(error, HF_INVALID, "'%.*s' is neither on nor off",
+        return error_set(error, HF_INVALID, "must be on or off, not '%.*s'",
                          VIEW_ARGS(view_first(text, 60)));
     *ret_on = on;
     return HF_OK;

@@ -126,7 +126,7 @@ static void tell_jobs(struct output *out, const struct overview *view)
         output_words(out, text_of(job, "holder"));
         output_print(out,
                      ": L%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-                     " chunks, for %s, and for %s more unless renewed\n",
+                     " chunks, for %s; the lease expires in %s unless renewed\n",
                      number_of(job, "level"), number_of(job, "chunks"),
                      brief_text(SPAN_MS(number_of(job, "held_ms")), held),
                      brief_text(SPAN_MS(number_of(job, "expires_in_ms")), left));

@@ -668,7 +668,7 @@ enum hf_status run_index_put(struct cli *cli)
     const struct option_value *from = cli_option(cli, "from");
     if (from && cli->argument_count > 1)
         return error_set(&cli->error, HF_INVALID,
-                         "fields of one record and --from exclude each other");
+                         "fields of one record and --from cannot be used together");
     if (from)
         return put_many(cli, from->text);
     static const char *const of_files[] = { "format", "fold", "wait" };

@@ -17,7 +17,8 @@ static enum hf_status take_format(struct cli *cli, enum rows_format usual,
     enum hf_status status =
         index_format_option(cli, cli->json ? ROWS_NDJSON : usual, ret_format);
     if (status == HF_OK && cli->json && *ret_format != ROWS_NDJSON)
-        return error_set(&cli->error, HF_INVALID, "--json and --format %.*s exclude each other",
+        return error_set(&cli->error, HF_INVALID,
+                         "--json and --format %.*s cannot be used together",
                          VIEW_ARGS(cli_option(cli, "format")->text));
     return status;
 }

@@ -209,7 +209,7 @@ enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
     if (status != HF_OK)
         return status;
     if (!lease || !lease[0]) {
-        error_set(&cli->error, HF_DENIED, "it takes the lease of the key%s",
+        error_set(&cli->error, HF_DENIED, "changing a key requires its lease%s",
                   name ? " (or --take, for this one change)" : "");
         return key_refused(cli, HF_KEY_LEASE_REQUIRED);
     }

@@ -90,7 +90,8 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
         return error_set(&cli->error, HF_INVALID, "--mode is shared or exclusive, not '%.*s'",
                          VIEW_ARGS(view_first(mode->text, 40)));
     if (slots && (slots->number == 0 || slots->number > UINT32_MAX))
-        return error_set(&cli->error, HF_INVALID, "--slots is from 1 to %" PRIu32, UINT32_MAX);
+        return error_set(&cli->error, HF_INVALID, "--slots must be between 1 and %" PRIu32,
+                         UINT32_MAX);
     if (slots) {
         options->mode = HF_SLOTS;
         options->slots = (uint32_t)slots->number;
@@ -121,7 +122,7 @@ void append_holder(struct buffer *text, const struct sight *sight, const struct 
     buffer_print(text, " (token %" PRIu64 ") for %s", lease->token,
                  brief_text(lease_held(lease, &sight->evidence), span));
     if (left.us > 0)
-        buffer_print(text, ", and for %s more unless renewed", brief_text(left, span));
+        buffer_print(text, "; the lease expires in %s unless renewed", brief_text(left, span));
 }
 
 static int64_t takeover_ms(const struct sight *sight, const struct lease *lease)
@@ -258,7 +259,8 @@ void lock_explain(struct cli *cli, struct hf_lock *lock)
     if (text.size > 0 && lock->scope_count > 0 && lock->scopes[0].kind == SCOPE_CHUNK)
         cli->outcome = "chunks_already_leased";
     if (text.size > 0)
-        error_set(&cli->error, cli->error.status, "%.*s",
+        error_set(&cli->error, cli->error.status, "%s%.*s",
+                  cli->error.status == HF_TIMEOUT ? "gave up waiting: " : "",
                   VIEW_ARGS(view_first(buffer_view(&text), HF_WHY_MAX - 1)));
     buffer_release(&text);
 }
@@ -487,9 +489,10 @@ enum hf_status lease_adopt(struct cli *cli, const char *text, bool renew,
         return error_set(
             &cli->error, HF_INVALID,
             cli_has_option(cli, "lock")
-                ? "name the lock that protects it with --lock, or set "
-                  "HOLDFAST_LEASE, as 'holdfast run' does"
-                : "name a lease, as acquire has printed it, or set HOLDFAST_LEASE");
+                ? "no lock was given: use --lock NAME, or run this under 'holdfast run', "
+                  "which sets HOLDFAST_LEASE"
+                : "no lease was given: pass the one that 'holdfast acquire' printed, or set "
+                  "HOLDFAST_LEASE");
     lock_options.no_renewal = !renew;
     if (status == HF_OK)
         status = lease_namespace(cli, text, &options.ns);

@@ -50,12 +50,12 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     if (text.data && cli_given(cli, "hex"))
         return decode_hex(cli, text, ret_key);
     if (store_is_url(text))
-        return error_set(&cli->error, HF_INVALID,
-                         "'%.*s' looks like the URL of a store: say %s URL; a key that begins "
-                         "so is written with --hex",
-                         VIEW_ARGS(view_first(text, 60)),
-                         strcmp(cli->command->path, "store cp") == 0 ? "--from or --to"
-                                                                     : "--store");
+        return error_set(
+            &cli->error, HF_INVALID,
+            "'%.*s' looks like a store URL; pass it with %s (for a key that really "
+            "starts this way, use --hex)",
+            VIEW_ARGS(view_first(text, 60)),
+            strcmp(cli->command->path, "store cp") == 0 ? "--from or --to" : "--store");
     *ret_key = text;
     return HF_OK;
 }

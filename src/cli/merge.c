@@ -181,8 +181,8 @@ static enum hf_status check_path(struct cli *cli, const char *what, const char *
     if (is_stdout(path) || is_stdin(path))
         return error_set(
             &cli->error, HF_INVALID,
-            "the %s must be a file with a name, since it is replaced when it is whole: "
-            "%s is none (a file of the name - is ./-)",
+            "the %s cannot be '%s', because it is replaced atomically; name a file (for a file "
+            "called '-', write ./-)",
             what, path);
     return HF_OK;
 }

@@ -55,15 +55,13 @@ static enum hf_status unknown_option(struct cli *cli, struct view name)
         nearest_offer(&nearest, view_of(o->name));
     struct view shown = view_first(name, 40);
     if (nearest.best.data)
-        return error_set(&cli->error, HF_INVALID,
-                         "there is no option --%.*s; did you mean --%.*s?", VIEW_ARGS(shown),
-                         VIEW_ARGS(nearest.best));
+        return error_set(&cli->error, HF_INVALID, "unknown option --%.*s; did you mean --%.*s?",
+                         VIEW_ARGS(shown), VIEW_ARGS(nearest.best));
     if (!cli->command)
         return error_set(&cli->error, HF_INVALID,
-                         "there is no option --%.*s before a command; a command's own options "
-                         "stand behind it",
+                         "unknown option --%.*s; the options of a command must come after it",
                          VIEW_ARGS(shown));
-    return error_set(&cli->error, HF_INVALID, "there is no option --%.*s; --help lists them",
+    return error_set(&cli->error, HF_INVALID, "unknown option --%.*s; --help lists the options",
                      VIEW_ARGS(shown));
 }
 
@@ -163,8 +161,8 @@ static enum hf_status take_letters(struct cli *cli, char **words, int count, int
         const struct option_spec *spec = find_option(cli, VIEW(""), *letter, &value);
         if (!spec)
             return error_set(&cli->error, HF_INVALID,
-                             "there is no option -%c; --help lists them, and -- stands before "
-                             "an argument that starts with a dash",
+                             "unknown option -%c; --help lists the options; put -- before an "
+                             "argument that starts with a dash",
                              *letter >= ' ' && *letter < 0x7f ? *letter : '?');
         if (spec->type != OPTION_FLAG && letter[1])
             return error_set(&cli->error, HF_INVALID, "-%c needs a value: write -%c %s",
@@ -191,6 +189,10 @@ static struct view joined_words(const struct cli *cli, char *space, size_t size)
     return (struct view){ space, used < size ? used : size - 1 };
 }
 
+#define NO_DELETING                                                                           \
+    "indexes and records cannot be deleted; to hide a record, put a newer one with the same " \
+    "key and exclude it with --where"
+
 /* What people type who know other programs, and what does that here. */
 static const struct {
     const char *path;
@@ -199,12 +201,11 @@ static const struct {
     { "lock",
       "holdfast run NAME -- COMMAND holds a lock while a command runs; holdfast acquire NAME "
       "takes one for a script" },
-    { "unlock", "holdfast release ends a lease" },
-    { "index delete",
-      "there is no deleting: put a later record of the key, and filter it out by "
-      "--where; 'holdfast index --help' lists what there is" },
-    { "index rm", "there is no deleting: put a later record of the key, and filter it out by "
-                  "--where; 'holdfast index --help' lists what there is" },
+    { "unlock", "'holdfast release LEASE' releases a lease that 'holdfast acquire' printed; "
+                "'holdfast locks "
+                "break NAME --reason TEXT' breaks somebody else's lock" },
+    { "index delete", NO_DELETING },
+    { "index rm", NO_DELETING },
     { "ls", "holdfast locks ls lists locks, key ls keys, store ls objects" },
     { "get", "holdfast key get reads a key, store get an object, read a fenced one" },
     { "put", "holdfast key update changes a key, store put an object, write a fenced one" },
@@ -260,19 +261,19 @@ enum hf_status cli_unknown_command(struct cli *cli, struct view path)
         nearest_offer(&other, view_of(other_words[i].path));
     struct view shown = view_first(path, 60);
     if (other.best.data && (!nearest.best.data || other.distance < nearest.distance))
-        return error_set(&cli->error, HF_INVALID, "there is no command '%.*s'; %s",
+        return error_set(&cli->error, HF_INVALID, "unknown command '%.*s'; %s",
                          VIEW_ARGS(shown), other_word(other.best));
     if (nearest.best.data)
         return error_set(&cli->error, HF_INVALID,
-                         "there is no command '%.*s'; did you mean '%.*s%s%.*s'?",
-                         VIEW_ARGS(shown), VIEW_ARGS(group), group.size ? " " : "",
-                         VIEW_ARGS(nearest.best));
+                         "unknown command '%.*s'; did you mean '%.*s%s%.*s'?", VIEW_ARGS(shown),
+                         VIEW_ARGS(group), group.size ? " " : "", VIEW_ARGS(nearest.best));
     if (group.size == 0)
         return error_set(&cli->error, HF_INVALID,
-                         "there is no command '%.*s'; 'holdfast help' lists them",
+                         "unknown command '%.*s'; 'holdfast help' lists the commands",
                          VIEW_ARGS(shown));
     char before[128];
-    snprintf(before, sizeof before, "there is no command '%.*s'; there are", VIEW_ARGS(shown));
+    snprintf(before, sizeof before, "unknown command '%.*s'; the commands are",
+             VIEW_ARGS(shown));
     return tell_group(cli, group, before);
 }
 
@@ -318,8 +319,9 @@ static enum hf_status check_choices(struct cli *cli)
         for (size_t j = i + 1; options[j].name; j++)
             if (options[i].choice && options[i].choice == options[j].choice &&
                 cli->values[i].given && cli->values[j].given)
-                return error_set(&cli->error, HF_INVALID, "--%s and --%s exclude each other",
-                                 options[i].name, options[j].name);
+                return error_set(&cli->error, HF_INVALID,
+                                 "--%s and --%s cannot be used together", options[i].name,
+                                 options[j].name);
     return HF_OK;
 }
 
@@ -330,7 +332,7 @@ static enum hf_status missing(struct cli *cli, const char *dashes, const char *n
     struct buffer usage = BUFFER_INIT(HF_WHY_MAX);
     command_append_usage(&usage, cli->command);
     error_set(&cli->error, HF_INVALID,
-              "%s%s%s%s is missing: write '%.*s'; --help shows all options", dashes, name,
+              "%s%s%s%s is missing; usage: %.*s; --help shows all options", dashes, name,
               value ? " " : "", value ? value : "", VIEW_ARGS(buffer_view(&usage)));
     buffer_release(&usage);
     return HF_INVALID;
@@ -358,7 +360,7 @@ static enum hf_status check_arguments(struct cli *cli)
     }
     if (cli->argument_count > most)
         return error_set(&cli->error, HF_INVALID,
-                         "one argument too many: '%.60s'; --help shows how it is written",
+                         "unexpected argument '%.60s'; --help shows the usage",
                          cli->arguments[most]);
     return HF_OK;
 }
@@ -367,7 +369,7 @@ static enum hf_status check_group(struct cli *cli)
 {
     char space[128];
     struct view path = joined_words(cli, space, sizeof space);
-    return tell_group(cli, path, "name one of its commands");
+    return tell_group(cli, path, "a subcommand is missing");
 }
 
 /* An error in the words before --json should obey it all the same. */

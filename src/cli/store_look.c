@@ -146,8 +146,8 @@ enum hf_status check_not_guarded(struct cli *cli, struct view key)
     if (!is_guarded(cli, key))
         return HF_OK;
     return error_set(&cli->error, HF_INVALID,
-                     "'%.*s' is one of Holdfast's own objects; to change it by hand can "
-                     "break locks and lose data: give --force if you mean it",
+                     "'%.*s' is an internal object of Holdfast; changing it by hand can break "
+                     "locks and lose data; use --force to do it anyway",
                      VIEW_ARGS(view_first(key, 60)));
 }
 

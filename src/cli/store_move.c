@@ -21,9 +21,10 @@ static enum hf_status parse_range(struct cli *cli, struct get_call *get)
         status = parse_size(end, &to, &cli->error);
     bool has_dash = text.size < range->text.size;
     if (status != HF_OK || !has_dash || (end.size > 0 && to <= from))
-        return error_set(&cli->error, HF_INVALID,
-                         "--range takes A-B with B beyond A, or A- to the end, not '%.*s'",
-                         VIEW_ARGS(view_first(range->text, 60)));
+        return error_set(
+            &cli->error, HF_INVALID,
+            "'%.*s' is not a range; write A-B with B greater than A, or A- for the rest",
+            VIEW_ARGS(view_first(range->text, 60)));
     get->offset = from;
     get->length = end.size > 0 ? to - from : 0;
     return HF_OK;

@@ -95,7 +95,7 @@ enum hf_status txn_settle(struct cli *cli, struct hf_client *client, const char 
     cli->outcome = txn_state_name(recorded);
     return error_set(&cli->error, HF_MISMATCH, "%s",
                      recorded == TXN_COMMIT
-                         ? "it was committed before, and stays so"
+                         ? "the transaction is already committed and cannot be rolled back"
                          : "it was rolled back: somebody did so, or the lease of one of its "
                            "keys was over; nothing of it was published");
 }

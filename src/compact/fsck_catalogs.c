@@ -335,7 +335,7 @@ static enum hf_status read_all(struct fsck *fsck, struct hf_error *error)
     root->in_scope = true;
     status = read_all_in_scope(fsck, error);
     if (status == HF_OK && root->state == FSCK_ABSENT)
-        return error_set(error, HF_NOT_FOUND, "there is no catalog of %.*s",
+        return error_set(error, HF_NOT_FOUND, "there is no partition '%.*s'",
                          VIEW_ARGS(fsck->root));
     return status == HF_OK ? read_possible_strays(fsck, error) : status;
 }

@@ -209,7 +209,7 @@ void shelf_close(struct shelf *shelf)
 static enum hf_status no_catalog(const struct slot *slot, struct hf_error *error)
 {
     return error_set(error, HF_NOT_FOUND,
-                     "there is no catalog of %s; make one with compact create",
+                     "there is no partition '%s'; create it with 'holdfast compact create'",
                      slot->partition);
 }
 

@@ -22,7 +22,7 @@ enum hf_status ttl_check(struct span ttl, struct span least, struct span most, c
     char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX], given[SPAN_TEXT_MAX];
     if (ttl.us >= least.us && ttl.us <= most.us)
         return HF_OK;
-    return error_set(error, HF_INVALID, "a ttl is from %s to %s here, not %s%s%s",
+    return error_set(error, HF_INVALID, "the ttl must be between %s and %s, not %s%s%s",
                      span_text(least, from), span_text(most, to), span_text(ttl, given),
                      how ? "; " : "", how ? how : "");
 }

@@ -75,7 +75,8 @@ static enum hf_status already(struct table_op *op, const struct lease *lease, in
 {
     char ago[AGO_TEXT_MAX], left[SPAN_TEXT_MAX];
     int64_t left_us = period.us - (ago_us > 0 ? ago_us : 0);
-    return error_set(&op->error, HF_ALREADY, "done %s by %.*s; again in %s",
+    return error_set(&op->error, HF_ALREADY,
+                     "already run %s by %.*s; the next run is allowed in %s",
                      ago_text(SPAN_US(ago_us), ago), VIEW_ARGS(view_first(lease->holder, 60)),
                      span_text(SPAN_S((left_us + 999999) / 1000000), left));
 }

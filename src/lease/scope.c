@@ -28,7 +28,9 @@ enum hf_status name_check(struct view name, struct hf_error *error)
 {
     bool upper = false;
     if (name.size == 0 || name.size > NAME_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a name has 1 to %d bytes", NAME_BYTES_MAX);
+        return error_set(error, HF_INVALID, "%s; a name has 1 to %d bytes",
+                         name.size == 0 ? "the name is empty" : "the name is too long",
+                         NAME_BYTES_MAX);
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
         bool starts_segment = i == 0 || name.data[i - 1] == '/';
@@ -40,8 +42,9 @@ enum hf_status name_check(struct view name, struct hf_error *error)
                              "'%.*s': names that start with a dot are reserved",
                              VIEW_ARGS(name));
         if (c != '/' && !layout_is_name_byte(c) && !(c >= 'A' && c <= 'Z'))
-            return error_set(error, HF_INVALID,
-                             "a name is made of a-z 0-9 . _ - and slashes between them");
+            return error_set(
+                error, HF_INVALID,
+                "a name may contain a-z, 0-9, '.', '_' and '-', with '/' between parts");
     }
     return upper ? suggest_lower_case(name, error) : HF_OK;
 }

@@ -477,7 +477,7 @@ static struct lease *find_own(const struct lease_table *table, struct table_op *
 {
     struct lease *lease = find_named(table, op);
     if (!lease) {
-        error_set(&op->error, HF_LOST, "the lease is not there any more");
+        error_set(&op->error, HF_LOST, "no such lease: it expired, was released or was broken");
         return NULL;
     }
     if (lease->token != op->token && goes_by_name(op)) {

@@ -35,8 +35,8 @@ enum hf_status lease_name_parse(struct view text, struct lease_name *ret_name,
     if (!parse_token(token, &name.token) || name.id.size == 0 || name.id.size > LEASE_ID_MAX ||
         !table_key_is_ours(name.key))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not a lease: give the text TOKEN:ID:TABLE that acquire has "
-                         "printed; 'locks ls' lists who holds what",
+                         "'%.*s' is not a lease; pass the TOKEN:ID:TABLE that 'holdfast "
+                         "acquire' printed",
                          VIEW_ARGS(view_first(text, 80)));
     *ret_name = name;
     return HF_OK;

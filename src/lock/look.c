@@ -198,8 +198,9 @@ enum hf_status look_at(struct look *look, struct view key, look_fn *show, void *
     if (status == HF_OK)
         status = read_batch(look, &one, &none, 1, error);
     if (status == HF_OK && !one)
-        status = error_set(error, HF_NOT_FOUND,
-                           "nobody has ever held it: there is no table %.*s", VIEW_ARGS(key));
+        status = error_set(
+            error, HF_NOT_FOUND,
+            "there is no such lock in this store; 'holdfast locks ls' lists the locks");
     return status == HF_OK ? show_one(look, one, show, argument, error) : status;
 }
 

@@ -423,7 +423,8 @@ static enum hf_status settle(struct field *field, const struct field *found, siz
     if (field->number)
         return HF_OK;
     if (matches == 0)
-        return error_set(error, HF_INVALID, "the header has no field \"%.*s\", but %.*s%s",
+        return error_set(error, HF_INVALID,
+                         "the header has no field '%.*s'; its fields are %.*s%s",
                          VIEW_ARGS(name), (int)names->shown, names->text,
                          names->more ? ", ..." : "");
     if (matches > 1)

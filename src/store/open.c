@@ -156,9 +156,10 @@ enum hf_status store_check_present(struct view text, struct hf_error *error)
     status = absolute_path(backend, &url, path, error);
     if (status == HF_OK && path[0] && stat(path, &info) != 0 &&
         (errno == ENOENT || errno == ENOTDIR))
-        status = error_set(error, HF_NOT_FOUND,
-                           "there is no store at '%.120s'; the first command that writes to "
-                           "it makes it",
-                           path);
+        status =
+            error_set(error, HF_NOT_FOUND,
+                      "there is no store at '%.120s'; check the name (the first command that "
+                      "writes, such as 'holdfast run', creates the store)",
+                      path);
     return status;
 }

@@ -43,86 +43,84 @@ MISTAKES = [
     # line, status, sentence, lines before
     # Wrong commands.
     ("holdfast lokcs ls", "INVALID",
-     "holdfast: lokcs: INVALID: there is no command 'lokcs'; did you mean 'locks'?"),
+     "holdfast: lokcs: INVALID: unknown command 'lokcs'; did you mean 'locks'?"),
     ("holdfast lcok deploy", "INVALID",
-     "holdfast: lcok: INVALID: there is no command 'lcok'; holdfast run NAME -- COMMAND "
-     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
+     "holdfast: lcok: INVALID: unknown command 'lcok'; holdfast run NAME -- COMMAND holds a "
+     "lock while a command runs; holdfast acquire NAME takes one for a script"),
     ("holdfast lock deploy -- ./deploy.sh", "INVALID",
-     "holdfast: lock: INVALID: there is no command 'lock'; holdfast run NAME -- COMMAND "
-     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
+     "holdfast: lock: INVALID: unknown command 'lock'; holdfast run NAME -- COMMAND holds a "
+     "lock while a command runs; holdfast acquire NAME takes one for a script"),
     ("holdfast unlock deploy", "INVALID",
-     "holdfast: unlock: INVALID: there is no command 'unlock'; holdfast release ends a "
-     "lease"),
+     "holdfast: unlock: INVALID: unknown command 'unlock'; 'holdfast release LEASE' releases"
+     " a lease that 'holdfast acquire' printed; 'holdfast locks break NAME --reason TEXT' "
+     "breaks somebody else's lock"),
     ("holdfast flock deploy ./deploy.sh", "INVALID",
-     "holdfast: flock: INVALID: there is no command 'flock'; holdfast run NAME -- COMMAND "
-     "holds a lock while a command runs"),
+     "holdfast: flock: INVALID: unknown command 'flock'; holdfast run NAME -- COMMAND holds "
+     "a lock while a command runs"),
     ("holdfast index delete domains", "INVALID",
-     "holdfast: index delete: INVALID: there is no command 'index delete'; there is no "
-     "deleting: put a later record of the key, and filter it out by --where; 'holdfast "
-     "index --help' lists what there is"),
+     "holdfast: index delete: INVALID: unknown command 'index delete'; indexes and records "
+     "cannot be deleted; to hide a record, put a newer one with the same key and exclude it "
+     "with --where"),
     ("holdfast ls", "INVALID",
-     "holdfast: ls: INVALID: there is no command 'ls'; holdfast locks ls lists locks, key "
-     "ls keys, store ls objects"),
+     "holdfast: ls: INVALID: unknown command 'ls'; holdfast locks ls lists locks, key ls "
+     "keys, store ls objects"),
     ("holdfast locks", "INVALID",
-     "holdfast: locks: INVALID: name one of its commands: ls, show, break, watch"),
+     "holdfast: locks: INVALID: a subcommand is missing: ls, show, break, watch"),
     ("holdfast locks lst", "INVALID",
-     "holdfast: locks lst: INVALID: there is no command 'locks lst'; did you mean 'locks "
-     "ls'?"),
+     "holdfast: locks lst: INVALID: unknown command 'locks lst'; did you mean 'locks ls'?"),
     ("holdfast completion tcsh", "INVALID",
-     "holdfast: completion tcsh: INVALID: there is no command 'completion tcsh'; there "
+     "holdfast: completion tcsh: INVALID: unknown command 'completion tcsh'; the commands "
      "are: bash, zsh, fish, words"),
     ("holdfast help lock", "INVALID",
-     "holdfast: help lock: INVALID: there is no command 'lock'; holdfast run NAME -- "
-     "COMMAND holds a lock while a command runs; holdfast acquire NAME takes one for a "
-     "script"),
+     "holdfast: help lock: INVALID: unknown command 'lock'; holdfast run NAME -- COMMAND "
+     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
     # Missing arguments, and too many.
     ("holdfast run", "INVALID",
-     "holdfast: run: INVALID: SCOPE is missing: write 'holdfast run SCOPE -- COMMAND'; "
-     "--help shows all options"),
+     "holdfast: run: INVALID: SCOPE is missing; usage: holdfast run SCOPE -- COMMAND; --help"
+     " shows all options"),
     ("holdfast run deploy", "INVALID",
-     "holdfast: run deploy: INVALID: COMMAND is missing: write 'holdfast run SCOPE -- "
-     "COMMAND'; --help shows all options"),
+     "holdfast: run deploy: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
+     "COMMAND; --help shows all options"),
     ("holdfast run -- ./deploy.sh", "INVALID",
-     "holdfast: run ./deploy.sh: INVALID: COMMAND is missing: write 'holdfast run SCOPE "
-     "-- COMMAND'; --help shows all options"),
+     "holdfast: run ./deploy.sh: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
+     "COMMAND; --help shows all options"),
     ("holdfast run deploy --", "INVALID",
-     "holdfast: run deploy: INVALID: COMMAND is missing: write 'holdfast run SCOPE -- "
-     "COMMAND'; --help shows all options"),
+     "holdfast: run deploy: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
+     "COMMAND; --help shows all options"),
     ("holdfast acquire", "INVALID",
-     "holdfast: acquire: INVALID: SCOPE is missing: write 'holdfast acquire SCOPE'; "
-     "--help shows all options"),
+     "holdfast: acquire: INVALID: SCOPE is missing; usage: holdfast acquire SCOPE; --help "
+     "shows all options"),
     ("holdfast store put report.txt", "INVALID",
-     "holdfast: store put report.txt: INVALID: FILE is missing: write 'holdfast store put "
-     "KEY FILE'; --help shows all options"),
+     "holdfast: store put report.txt: INVALID: FILE is missing; usage: holdfast store put "
+     "KEY FILE; --help shows all options"),
     ("holdfast store get", "INVALID",
-     "holdfast: store get: INVALID: KEY is missing: write 'holdfast store get KEY'; "
-     "--help shows all options"),
+     "holdfast: store get: INVALID: KEY is missing; usage: holdfast store get KEY; --help "
+     "shows all options"),
     ("holdfast index create domains", "INVALID",
-     "holdfast: index create domains: INVALID: --fields A,B,C is missing: write 'holdfast "
-     "index create --fields A,B,C --key FIELD --time FIELD NAME'; --help shows all options"),
+     "holdfast: index create domains: INVALID: --fields A,B,C is missing; usage: holdfast "
+     "index create --fields A,B,C --key FIELD --time FIELD NAME; --help shows all options"),
     ("holdfast merge --format csv a.csv", "INVALID",
-     "holdfast: merge a.csv: INVALID: --output FILE is missing: write 'holdfast merge "
-     "--format FORMAT --output FILE IN'; --help shows all options"),
+     "holdfast: merge a.csv: INVALID: --output FILE is missing; usage: holdfast merge "
+     "--format FORMAT --output FILE IN; --help shows all options"),
     ("holdfast locks break deploy", "INVALID",
-     "holdfast: locks break deploy: INVALID: --reason TEXT is missing: write 'holdfast "
-     "locks break --reason TEXT SCOPE'; --help shows all options",
+     "holdfast: locks break deploy: INVALID: --reason TEXT is missing; usage: holdfast locks"
+     " break --reason TEXT SCOPE; --help shows all options",
      STORE),
     ("holdfast key release orders/42", "INVALID",
-     "holdfast: key release orders/42: INVALID: one argument too many: 'orders/42'; "
-     "--help shows how it is written"),
+     "holdfast: key release orders/42: INVALID: unexpected argument 'orders/42'; --help "
+     "shows the usage"),
     # Options.
     ("holdfast run --tll 1m deploy -- true", "INVALID",
-     "holdfast: run: INVALID: there is no option --tll; did you mean --ttl?"),
+     "holdfast: run: INVALID: unknown option --tll; did you mean --ttl?"),
     ("holdfast run -x deploy -- true", "INVALID",
-     "holdfast: run: INVALID: there is no option -x; --help lists them, and -- stands "
-     "before an argument that starts with a dash"),
+     "holdfast: run: INVALID: unknown option -x; --help lists the options; put -- before an "
+     "argument that starts with a dash"),
     ("holdfast store ls --store", "INVALID",
      "holdfast: store ls: INVALID: --store needs a value: URL"),
     ("holdfast run --no-wait --wait 3s deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: --wait and --no-wait exclude each other"),
+     "holdfast: run deploy: INVALID: --wait and --no-wait cannot be used together"),
     ("holdfast --ttl 1m run deploy -- true", "INVALID",
-     "holdfast: INVALID: there is no option --ttl before a command; a command's own "
-     "options stand behind it"),
+     "holdfast: INVALID: unknown option --ttl; the options of a command must come after it"),
     ("holdfast run --mode rw deploy -- true", "INVALID",
      "holdfast: run deploy: INVALID: --mode is shared or exclusive, not 'rw'"),
     # Spans, sizes and numbers.
@@ -135,21 +133,21 @@ MISTAKES = [
      "holdfast: run: INVALID: --once-per: 'deploy' is not a duration; write it like "
      "250ms, 30s, 1m30s, 2h or 7d"),
     ("holdfast run --ttl 3d deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: a ttl is from 1s to 1d here, not 3d"),
+     "holdfast: run deploy: INVALID: the ttl must be between 1s and 1d, not 3d"),
     ("holdfast run --slots 0 deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: --slots is from 1 to 4294967295"),
+     "holdfast: run deploy: INVALID: --slots must be between 1 and 4294967295"),
     ("holdfast store ls --limit many", "INVALID",
      "holdfast: store ls: INVALID: --limit: 'many' is not a whole number"),
     ("holdfast store get --range 5-2 report.txt", "INVALID",
-     "holdfast: store get report.txt: INVALID: --range takes A-B with B beyond A, or A- "
-     "to the end, not '5-2'",
+     "holdfast: store get report.txt: INVALID: '5-2' is not a range; write A-B with B "
+     "greater than A, or A- for the rest",
      STORE),
     # Names.
     ("holdfast run '' -- true", "INVALID",
-     "holdfast: run '': INVALID: a name has 1 to 128 bytes"),
+     "holdfast: run '': INVALID: the name is empty; a name has 1 to 128 bytes"),
     ("holdfast run 'my deploy' -- true", "INVALID",
-     "holdfast: run my deploy: INVALID: a name is made of a-z 0-9 . _ - and slashes "
-     "between them"),
+     "holdfast: run my deploy: INVALID: a name may contain a-z, 0-9, '.', '_' and '-', with "
+     "'/' between parts"),
     ("holdfast run ../deploy -- true", "INVALID",
      "holdfast: run ../deploy: INVALID: '../deploy': names that start with a dot are "
      "reserved"),
@@ -157,12 +155,12 @@ MISTAKES = [
      "holdfast: run path:relative: INVALID: 'relative' is not a path like /a/b, without "
      "empty, . or .. segments"),
     ("holdfast store ls s3://bucket/x", "INVALID",
-     "holdfast: store ls s3://bucket/x: INVALID: 's3://bucket/x' looks like the URL of a "
-     "store: say --store URL; a key that begins so is written with --hex"),
+     "holdfast: store ls s3://bucket/x: INVALID: 's3://bucket/x' looks like a store URL; "
+     "pass it with --store (for a key that really starts this way, use --hex)"),
     ("holdfast store put default/meta/x.json - < /dev/null", "INVALID",
-     "holdfast: store put default/meta/x.json: INVALID: 'default/meta/x.json' is one of "
-     "Holdfast's own objects; to change it by hand can break locks and lose data: give "
-     "--force if you mean it"),
+     "holdfast: store put default/meta/x.json: INVALID: 'default/meta/x.json' is an internal"
+     " object of Holdfast; changing it by hand can break locks and lose data; use --force to"
+     " do it anyway"),
     # Stores.
     ("HOLDFAST_STORE= holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: HOLDFAST_STORE is empty: set it to the URL of a store, "
@@ -189,16 +187,16 @@ MISTAKES = [
      "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint; write it like "
      "https://s3.example.com or http://127.0.0.1:7480"),
     ("HOLDFAST_STORE=sqlite:typo.db holdfast locks ls", "NOT_FOUND",
-     "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; the first command "
-     "that writes to it makes it"),
+     "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; check the name (the "
+     "first command that writes, such as 'holdfast run', creates the store)"),
     ("HOLDFAST_STORE=dir:/proc/x holdfast run deploy -- true", "NOT_FOUND",
-     "holdfast: run deploy: NOT_FOUND: cannot create '/proc/x': its parent folder does "
-     "not exist"),
+     "holdfast: run deploy: NOT_FOUND: cannot create the folder '/proc/x': No such file or "
+     "directory"),
     ("HOLDFAST_STORE=sqlite:/proc/x/y.db holdfast run deploy -- true", "NOT_FOUND",
      "holdfast: run deploy: NOT_FOUND: sqlite:/proc/x/y.db: cannot create the folder "
      "'/proc/x/': No such file or directory"),
     ("HOLDFAST_STORE='sqlite:x.db?sync=no' holdfast run deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: sqlite:~/x.db: 'no' is neither on nor off"),
+     "holdfast: run deploy: INVALID: sqlite:~/x.db: sync: must be on or off, not 'no'"),
     ("HOLDFAST_STORE=sqlite:d holdfast run deploy -- true", "INVALID",
      "holdfast: run deploy: INVALID: sqlite:~/d: it is a folder; name a file in it",
      "mkdir d"),
@@ -210,12 +208,13 @@ MISTAKES = [
      "not an SQLite database",
      "echo 'this is a text, and not a database' > f"),
     ("env -u HOME holdfast run deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: neither XDG_STATE_HOME nor HOME is set: name a file, "
-     "sqlite:FILE"),
+     "holdfast: run deploy: INVALID: cannot locate the default store: neither XDG_STATE_HOME"
+     " nor HOME is set; pass --store URL or set HOLDFAST_STORE"),
     # Before its time: what is not there yet, or not any more.
     ("holdfast locks ls", "NOT_FOUND",
      "holdfast: locks ls: NOT_FOUND: there is no store at "
-     "'~/.local/state/holdfast/store.db'; the first command that writes to it makes it"),
+     "'~/.local/state/holdfast/store.db'; check the name (the first command that writes, "
+     "such as 'holdfast run', creates the store)"),
     ("holdfast store get report.txt", "NOT_FOUND",
      "holdfast: store get report.txt: NOT_FOUND: no such object",
      STORE),
@@ -231,8 +230,8 @@ MISTAKES = [
      "name; 'key ls' lists them",
      STORE),
     ("holdfast locks break deploy --reason stuck", "NOT_FOUND",
-     "holdfast: locks break deploy: NOT_FOUND: nobody has ever held it: there is no table "
-     "default/meta/deploy.json",
+     "holdfast: locks break deploy: NOT_FOUND: there is no such lock in this store; "
+     "'holdfast locks ls' lists the locks",
      STORE),
     ("holdfast txn commit 0123456789abcdef0123456789abcdef", "NOT_FOUND",
      "holdfast: txn commit ID: NOT_FOUND: there is no such transaction, or it ended long ago",
@@ -253,62 +252,63 @@ MISTAKES = [
      "holdfast: index get example.com: NOT_FOUND: the index domains has no such key",
      INDEX),
     ("holdfast compact run", "NOT_FOUND",
-     "holdfast: compact run: NOT_FOUND: there is no catalog of default; make one with "
-     "compact create",
+     "holdfast: compact run: NOT_FOUND: there is no partition 'default'; create it with "
+     "'holdfast compact create'",
      STORE),
     ("holdfast compact ingest a.csv", "NOT_FOUND",
-     "holdfast: compact ingest: NOT_FOUND: there is no catalog of default; make one with "
-     "compact create",
+     "holdfast: compact ingest: NOT_FOUND: there is no partition 'default'; create it with "
+     "'holdfast compact create'",
      STORE),
     ("holdfast compact pause", "NOT_FOUND",
-     "holdfast: compact pause: NOT_FOUND: there is no catalog of default; make one with "
-     "compact create",
+     "holdfast: compact pause: NOT_FOUND: there is no partition 'default'; create it with "
+     "'holdfast compact create'",
      STORE),
     # Leases.
     ("holdfast release deploy", "INVALID",
-     "holdfast: release deploy: INVALID: 'deploy' is not a lease: give the text "
-     "TOKEN:ID:TABLE that acquire has printed; 'locks ls' lists who holds what",
+     "holdfast: release deploy: INVALID: 'deploy' is not a lease; pass the TOKEN:ID:TABLE "
+     "that 'holdfast acquire' printed",
      STORE),
     ("holdfast release", "INVALID",
-     "holdfast: release: INVALID: name a lease, as acquire has printed it, or set "
-     "HOLDFAST_LEASE",
+     "holdfast: release: INVALID: no lease was given: pass the one that 'holdfast acquire' "
+     "printed, or set HOLDFAST_LEASE",
      STORE),
     ("holdfast release 1:00-1:default/meta/deploy.json", "LOST",
-     "holdfast: release 1:00-1:default/meta/deploy.json: LOST: the lease is not there any "
-     "more",
+     "holdfast: release 1:00-1:default/meta/deploy.json: LOST: no such lease: it expired, "
+     "was released or was broken",
      STORE),
     ("echo 1 | holdfast key update orders/42", "DENIED",
-     "holdfast: key update orders/42: DENIED: it takes the lease of the key (or --take, "
+     "holdfast: key update orders/42: DENIED: changing a key requires its lease (or --take, "
      "for this one change); name it with --lease or HOLDFAST_LEASE",
      STORE),
     ("echo 1 | holdfast write report.txt -", "INVALID",
-     "holdfast: write report.txt: INVALID: name the lock that protects it with --lock, or "
-     "set HOLDFAST_LEASE, as 'holdfast run' does",
+     "holdfast: write report.txt: INVALID: no lock was given: use --lock NAME, or run this "
+     "under 'holdfast run', which sets HOLDFAST_LEASE",
      STORE),
     ("echo 1 | holdfast key update orders/42 --take --if-version 3", "CONFLICT",
      "holdfast: key update orders/42: CONFLICT: the key has version 0, not 3; read the "
      "key again, and decide again",
      STORE),
     ("holdfast run --no-wait deploy -- true", "HELD",
-     "holdfast: run deploy: HELD: deploy is held by USER@HOST (token 1) for 0s, and for "
-     "0s more unless renewed",
+     "holdfast: run deploy: HELD: deploy is held by USER@HOST (token 1) for 0s; the lease "
+     "expires in 0s unless renewed",
      "holdfast acquire -q deploy"),
     ("holdfast acquire --wait 100ms deploy", "TIMEOUT",
-     "holdfast: acquire deploy: TIMEOUT: deploy is held by USER@HOST (token 1) for 0s, "
-     "and for 0s more unless renewed",
+     "holdfast: acquire deploy: TIMEOUT: gave up waiting: deploy is held by USER@HOST (token"
+     " 1) for 0s; the lease expires in 0s unless renewed",
      "holdfast acquire -q deploy"),
     ("holdfast run --no-wait --json deploy -- true", "HELD",
-     '{"status":"HELD","outcome":"held","why":"deploy is held by USER@HOST (token 1) for '
-     '0s, and for 0s more unless renewed","command":"run '
-     'deploy","scope":"named:deploy","holder":"USER@HOST","expires_in_ms":0,"leased":[{"sc'
-     'ope":"named:deploy","holder":"USER@HOST","expires_in_ms":0,"token":1}],"retry_after_'
-     'ms":0}',
+     '{"status":"HELD","outcome":"held","why":"deploy is held by USER@HOST (token 1) for 0s;'
+     ' the lease expires in 0s unless renewed","command":"run deploy","scope":"named:deploy"'
+     ',"holder":"USER@HOST","expires_in_ms":0,"leased":[{"scope":"named:deploy","holder":"US'
+     'ER@HOST","expires_in_ms":0,"token":1}],"retry_after_ms":0}',
      "holdfast acquire -q deploy"),
     ("holdfast txn rollback $(cat txn)", "MISMATCH",
-     "holdfast: txn rollback ID: MISMATCH: it was committed before, and stays so",
+     "holdfast: txn rollback ID: MISMATCH: the transaction is already committed and cannot "
+     "be rolled back",
      "holdfast txn begin > txn; holdfast txn commit -q $(cat txn)"),
     ("holdfast run --once-per 1h backup -- true", "ALREADY",
-     "holdfast: run backup: ALREADY: done 0s ago by HOST-PID; again in 0s",
+     "holdfast: run backup: ALREADY: already run 0s ago by HOST-PID; the next run is allowed"
+     " in 0s",
      "holdfast run --once-per 1h backup -- true"),
     # Files.
     ("holdfast store put report.txt nothing.txt", "NOT_FOUND",
@@ -336,14 +336,15 @@ MISTAKES = [
      "csv, tsv, ndjson, concat and exec",
      A_FILE),
     ("holdfast merge --format csv --key name -o now.csv a.csv", "INVALID",
-     'holdfast: merge now.csv: INVALID: the header has no field "name", but id, at',
+     "holdfast: merge now.csv: INVALID: the header has no field 'name'; its fields are id, "
+     "at",
      A_FILE),
     ("holdfast merge --format csv --key id -o . a.csv", "INVALID",
      "holdfast: merge .: INVALID: .: it is a folder; name a file in it",
      A_FILE),
     ("holdfast merge --format csv --key id -o - a.csv", "INVALID",
-     "holdfast: merge -: INVALID: the output must be a file with a name, since it is "
-     "replaced when it is whole: - is none (a file of the name - is ./-)",
+     "holdfast: merge -: INVALID: the output cannot be '-', because it is replaced "
+     "atomically; name a file (for a file called '-', write ./-)",
      A_FILE),
     ("holdfast compact ingest nothing.csv", "NOT_FOUND",
      "holdfast: compact ingest: NOT_FOUND: cannot open 'nothing.csv': No such file or "
@@ -381,12 +382,12 @@ MISTAKES = [
      "echo true > f"),
     # With --json.
     ("holdfast run --json deploy", "INVALID",
-     '{"status":"INVALID","outcome":"invalid","why":"COMMAND is missing: write \'holdfast '
-     'run SCOPE -- COMMAND\'; --help shows all options","command":"run deploy"}'),
+     '{"status":"INVALID","outcome":"invalid","why":"COMMAND is missing; usage: holdfast run'
+     ' SCOPE -- COMMAND; --help shows all options","command":"run deploy"}'),
     ("holdfast locks ls --json", "NOT_FOUND",
      '{"status":"NOT_FOUND","outcome":"not_found","why":"there is no store at '
-     "'~/.local/state/holdfast/store.db'; the first command that writes to it makes "
-     'it","command":"locks ls"}'),
+     "'~/.local/state/holdfast/store.db'; check the name (the first command that writes, "
+     'such as \'holdfast run\', creates the store)","command":"locks ls"}'),
 ]
 
 # The same on a terminal, where the sentence is a piece of what the screen shows. Before the status:
@@ -402,7 +403,8 @@ ON_TERMINAL = [
      "holdfast acquire -q deploy"),
     ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
     ("holdfast compact watch", "waiting until there is one", "OK",
-     "there is no catalog of default; make one with compact create; waiting until there is one",
+     "there is no partition 'default'; create it with 'holdfast compact create'; waiting until "
+     "there is one",
      STORE),
     ("holdfast run deploy -- ./nothing.sh", None, "NO_COMMAND",
      "using the local store of user USER; set HOLDFAST_STORE to share", ""),
@@ -413,7 +415,7 @@ def normal(text, home):
     for real, shown in ((os.path.realpath(home), "~"), (home, "~"), (socket.gethostname(), "HOST")):
         text = text.replace(real, shown)
     text = re.sub(r"\b%s(?=@HOST|;)" % getpass.getuser(), "USER", text)
-    text = re.sub(r"\b[\dms]+s(?= more| more,|, and for)|(?<=again in )\w+", "0s", text)
+    text = re.sub(r"(?<= for )[\dms]+s(?=;)|(?<= expires in )\w+|(?<= allowed in )\w+", "0s", text)
     text = re.sub(r"just now|\b\d+s ago", "0s ago", text)
     text = re.sub(r"\bHOST-\d+", "HOST-PID", text)
     text = re.sub(r'"(expires_in_ms|retry_after_ms)":\d+', r'"\1":0', text)

@@ -205,7 +205,7 @@ def check_once_per(hosts, folder):
     tell(len(backups) == 1, "run --once-per 1h: cron on both hosts, one of them does it",
          f"{backups}, {done}")
     tell(sorted(status for status, _, _ in done) == [0, ALREADY] and
-         any(re.search(rf"ALREADY: done just now by {backups[0][0]}-\d+; again in", errors)
+         any(re.search(rf"ALREADY: already run just now by {backups[0][0]}-\d+; the next run", errors)
              for _, _, errors in done),
          "and the other is told by whom, and when again", f"{done}")
     again = [host.run(line)[0] for host in hosts]

@@ -167,7 +167,8 @@ static enum hf_status make_root(const char *path, bool sync, struct hf_error *er
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         if (errno == ENOENT)
             return error_set(error, HF_NOT_FOUND,
-                             "cannot create '%.150s': its parent folder does not exist", path);
+                             "cannot create the folder '%.150s': No such file or directory",
+                             path);
         return error_from_errno(error, errno, "make the store's folder");
     }
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

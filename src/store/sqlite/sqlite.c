@@ -589,8 +589,10 @@ enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error)
     const char *home = getenv("HOME");
     bool given = state && state[0] == '/';
     if (!given && (!home || home[0] != '/'))
-        return error_set(error, HF_INVALID,
-                         "neither XDG_STATE_HOME nor HOME is set: name a file, sqlite:FILE");
+        return error_set(
+            error, HF_INVALID,
+            "cannot locate the default store: neither XDG_STATE_HOME nor HOME is set; "
+            "pass --store URL or set HOLDFAST_STORE");
     int size = snprintf(path, PATH_MAX, "%s%s/holdfast/store.db", given ? state : home,
                         given ? "" : "/.local/state");
     if (size < 0 || size >= PATH_MAX)
@@ -705,9 +707,12 @@ static enum hf_status read_url(const struct url *url, bool *ret_durable, char pa
     static const char *const parameters[] = { "sync", NULL };
     struct view sync = url_parameter(url, "sync");
     *ret_durable = true;
-    if (url_only_parameters(url, parameters, error) != HF_OK ||
-        (sync.data && parse_switch(sync, ret_durable, error) != HF_OK))
+    if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
+    if (sync.data && parse_switch(sync, ret_durable, error) != HF_OK) {
+        error_prefix(error, "sync");
+        return error->status;
+    }
     if (url->host.size > 0)
         return error_set(error, HF_INVALID, "write sqlite:FILE, without '//' in front of FILE");
     char own[PATH_MAX];
