@@ -601,6 +601,44 @@ static void no_store_is_named_like_a_bell(void **state)
     finish();
 }
 
+static uint64_t changes_of_others(struct store *store)
+{
+    uint64_t mark = 0;
+    assert_true(store_peer_changes(store, &mark));
+    return mark;
+}
+
+static void changes_of_others_are_told(void **state)
+{
+    (void)state;
+    EACH_KIND(kind)
+    {
+        start();
+        struct store *store = open_kind(kind);
+        struct other other = other_start(url_of(kind));
+        other_put(&other); /* it has opened the store, which may write to it */
+        uint64_t mark = changes_of_others(store);
+        for (unsigned long i = 1; i <= 5; i++) {
+            assert_true(put_number(store, "own", i));
+            struct delete_call gone = { .key = VIEW("own") };
+            assert_int_equal(store_delete(store, &gone), HF_OK);
+            number_of(store, "key");
+            assert_true(changes_of_others(store) == mark);
+            other_put(&other);
+            assert_true(put_number(store, "own", i)); /* which does not hide it */
+            assert_true(changes_of_others(store) != mark);
+            mark = changes_of_others(store);
+        }
+        other_stop(&other);
+        store_close(store);
+        finish();
+    }
+    uint64_t none;
+    struct store *memory = open_url("mem:");
+    assert_false(store_peer_changes(memory, &none));
+    store_close(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -622,6 +660,8 @@ int main(void)
         IT("a store in memory is heard, through wrappers too", memory_and_wrappers),
         IT("a forked child is not listening, and takes nothing from its parent",
            a_forked_child_is_not_listening),
+        IT("a local store tells of the changes of others, not of its own",
+           changes_of_others_are_told),
         IT("no store is named like a bell", no_store_is_named_like_a_bell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

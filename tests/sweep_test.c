@@ -420,6 +420,26 @@ static void an_operation_stops_an_idle_sweep(void **state)
     assert_int_equal(report.stopped_by_activity, 0);
 }
 
+/* Where no store tells of others, what it works on does: the first entry, which somebody writes
+ * anew. */
+static void a_conflict_stops_an_idle_sweep(void **state)
+{
+    struct sweep_kit *kit = *state;
+    struct sweep_options options = by_hand();
+    options.mode = SWEEP_IDLE;
+    options.progress = rewrite;
+    options.argument = kit;
+    leave_key(&kit->two, "key", 60000, "text");
+    enter(kit, "key");
+    leave_locks(kit, "z", 4, 60000);
+    pass(kit, HOURS(2));
+    struct sweep_report report = run_with(kit, &options);
+    assert_int_equal(report.ops, 1);
+    assert_int_equal(report.stop, SWEEP_STOP_CONFLICT);
+    assert_int_equal(report.stopped_by_activity, 1);
+    assert_int_equal(objects(kit, ENTRIES), 5);
+}
+
 static bool act_when_asked(void *argument)
 {
     struct moment *moment = argument;
@@ -732,6 +752,8 @@ int main(void)
         SWEEP("settings out of range are refused", settings_out_of_range_are_refused),
         SWEEP("an operation stops an idle sweep within one entry, not one by hand",
               an_operation_stops_an_idle_sweep),
+        SWEEP("an idle sweep stops when somebody else changes what it works on",
+              a_conflict_stops_an_idle_sweep),
         SWEEP("an operation ends a delay", an_operation_ends_a_delay),
         SWEEP("who says stop is obeyed at once, and nothing is left out",
               who_says_stop_is_obeyed),

@@ -34,7 +34,8 @@ const struct command sweep_commands[] = {
                      { .name = "idle-grace",
                        .type = OPTION_SPAN,
                        .value = "SPAN",
-                       .summary = "wait so long before each run; 5m if left out" },
+                       .summary = "start a run when the store has been idle for this long "
+                                  "(default: 5m)" },
                      { .name = "op-delay",
                        .type = OPTION_SPAN,
                        .value = "SPAN",
@@ -60,11 +61,14 @@ const struct command sweep_commands[] = {
                      "has left. Nothing is cleared without the proof that any other "
                      "operation would need, and it may run beside everything else, as often as "
                      "you like.",
-                     "Without --once, --full or --dry-run it goes on until Ctrl-C, a gentle "
-                     "run "
-                     "after each --idle-grace, and tells of each: one such process beside a "
-                     "store is plenty, and none is needed. Other commands, 'run' too, never "
-                     "sweep by themselves.",
+                     "Without --once, --full or --dry-run it goes on until Ctrl-C and reports "
+                     "each run: one such process beside a store is plenty, and none is "
+                     "needed. Other commands, 'run' too, never sweep by themselves. A run "
+                     "begins when the store has been idle for --idle-grace, and gives way to "
+                     "others: on a local store (sqlite:, dir:) to any process that changes it. "
+                     "A bucket cannot tell who writes to it: there a run begins after each "
+                     "--idle-grace, and stops when somebody else changes what it is working "
+                     "on.",
                      "What a run costs grows with what has expired, not with what exists. The "
                      "index knows of leases that a process has kept alive for more than half "
                      "of their ttl, from the hour after their end on.",

@@ -397,6 +397,8 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
                                const struct hf_error *error)
 {
     doc->stale = RULE(RELOAD_AFTER_FAILURE);
+    for (size_t i = 0; i < batch->count; i++) /* one without an answer may be who has written */
+        batch->ops[i]->conflicts += status == HF_CONFLICT && !batch->ops[i]->unsure;
     for (size_t i = 0; may_have_landed(status) && i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         if (op->changed) {

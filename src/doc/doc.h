@@ -75,8 +75,9 @@ struct doc_op {
     bool changed;
     bool found;
     bool maybe_own; /* a write of it was not told as done: what it found may be its own doing */
-    bool damaged;   /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
-    bool known;     /* the answer is of a body that stood in the store, as it was changed */
+    unsigned conflicts; /* writes of it that were refused: somebody else had written */
+    bool damaged;       /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
+    bool known;         /* the answer is of a body that stood in the store, as it was changed */
     struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
     size_t attempt_count;

@@ -65,6 +65,7 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
     if (status != HF_OK)
         return status;
     status = doc_update(doc, &op->op);
+    client_note_conflicts(client, op->op.conflicts);
     if (status != HF_OK && error)
         *error = op->op.error;
     doc_free(doc);

@@ -119,6 +119,12 @@ void client_active(struct hf_client *client)
     atomic_fetch_add_explicit(&client->activity.count, 1, memory_order_release);
 }
 
+void client_note_conflicts(struct hf_client *client, unsigned count)
+{
+    if (count > 0)
+        atomic_fetch_add(&client->activity.conflicts, count);
+}
+
 uint64_t client_next_id(struct hf_client *client)
 {
     env_mutex_lock(&client->shared.mutex);

@@ -70,6 +70,8 @@ struct hf_client {
     struct {
         atomic_uint_fast64_t count; /* operations that callers have begun */
         atomic_int_fast64_t last;   /* when, on the boot-time clock in us, the last one was */
+        atomic_uint_fast64_t
+            conflicts; /* our writes that were refused since others had written */
     } activity;
     struct keeper keeper;
     struct tidier tidier;
@@ -96,6 +98,9 @@ struct place *place_share(struct place *place);
 /* A caller has begun an operation: the sweeper gives way. Looking, for people, does not count. NULL
  * is fine. */
 void client_active(struct hf_client *client);
+
+/* Writes of this client were refused: somebody else had changed what was to be changed. */
+void client_note_conflicts(struct hf_client *client, unsigned count);
 
 /* A number that no other lease or waiter of this session has had. */
 uint64_t client_next_id(struct hf_client *client);

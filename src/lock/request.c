@@ -251,6 +251,10 @@ static enum hf_status update(struct place *place, struct doc_op *const *ops,
                              struct request *const *requests, size_t count)
 {
     enum hf_status status = doc_update_many(place->doc, ops, count);
+    for (size_t i = 0; i < count; i++) {
+        client_note_conflicts(place->client, ops[i]->conflicts);
+        ops[i]->conflicts = 0;
+    }
     count_cleared(place->client, requests, count);
     return status;
 }

@@ -316,6 +316,11 @@ static void fault_ring(struct store *store)
     store_ring(fault_of(store)->inner);
 }
 
+static bool fault_peer_changes(struct store *store, uint64_t *ret_mark)
+{
+    return store_peer_changes(fault_of(store)->inner, ret_mark);
+}
+
 static void fault_close(struct store *store)
 {
     struct fault_store *fault = fault_of(store);
@@ -347,6 +352,7 @@ static const struct store_ops fault_ops = {
     .listens = fault_listens,
     .listen = fault_listen,
     .ring = fault_ring,
+    .peer_changes = fault_peer_changes,
     .close = fault_close,
 };
 

@@ -272,6 +272,11 @@ static void observed_ring(struct store *store)
     store_ring(observed_of(store)->inner);
 }
 
+static bool observed_peer_changes(struct store *store, uint64_t *ret_mark)
+{
+    return store_peer_changes(observed_of(store)->inner, ret_mark);
+}
+
 static void observed_close(struct store *store)
 {
     store_close(observed_of(store)->inner);
@@ -294,6 +299,7 @@ static const struct store_ops observed_ops = {
     .listens = observed_listens,
     .listen = observed_listen,
     .ring = observed_ring,
+    .peer_changes = observed_peer_changes,
     .close = observed_close,
 };
 

@@ -254,6 +254,11 @@ void store_ring(struct store *store)
         store->ops->ring(store);
 }
 
+bool store_peer_changes(struct store *store, uint64_t *ret_mark)
+{
+    return store->ops->peer_changes && store->ops->peer_changes(store, ret_mark);
+}
+
 bool store_identify(struct store *store, struct buffer *text)
 {
     if (store->ops->identify)

@@ -240,6 +240,8 @@ struct store_ops {
     bool (*listens)(const struct store *store);
     bool (*listen)(struct store *store, uint64_t *ticket, struct mono_time until);
     void (*ring)(struct store *store);
+    /* May be NULL: as store_peer_changes. */
+    bool (*peer_changes)(struct store *store, uint64_t *ret_mark);
     void (*close)(struct store *store);
 };
 
@@ -334,5 +336,10 @@ bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until)
 
 /* Wakes all who listen, as a write would. */
 void store_ring(struct store *store);
+
+/* A number that differs from that of an earlier call if anybody but this open store has put or
+ * deleted something in between, quietly or not; it may differ for less. Cheap. False: the store
+ * cannot tell, as those on the network, or not at this moment. */
+bool store_peer_changes(struct store *store, uint64_t *ret_mark);
 
 #endif

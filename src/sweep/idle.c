@@ -3,12 +3,18 @@
 
 #include <stdlib.h>
 
+/* How often it looks whether other processes are at work. */
+#define LOOKS_A_GRACE  8
+#define LOOK_EACH_MOST SPAN_S(1)
+
 struct sweeper {
     struct hf_client *client;
     struct sweep_settings settings;
     struct env_task *task;
-    struct sweep_cursor cursor; /* the task's own, as is: */
-    struct mono_time since;     /* when it was started, or its last run ended */
+    struct sweep_cursor cursor; /* the task's own, as is what follows up to `shared` */
+    struct mono_time since;     /* when it was started, or its last run ended, ... */
+    bool peers_known;           /* ... or other processes were seen to change the store */
+    uint64_t peers;
     struct {
         struct env_mutex mutex;
         struct env_cond changed;
@@ -34,20 +40,51 @@ static struct mono_time due_at(struct sweeper *sweeper)
                     sweeper->settings.idle_grace);
 }
 
-/* False: it is to stop. */
-static bool wait_until_idle(struct sweeper *sweeper)
+/* Looks whether other processes have changed the store. It does not say when: so now. */
+static void look_at_peers(struct sweeper *sweeper)
 {
-    struct env *env = sweeper->client->env;
+    uint64_t peers;
+    if (!store_peer_changes(sweeper->client->store, &peers))
+        return;
+    if (sweeper->peers_known && peers != sweeper->peers)
+        sweeper->since = env_now(sweeper->client->env);
+    sweeper->peers_known = true;
+    sweeper->peers = peers;
+}
+
+/* When to look again. */
+static struct mono_time look_at(struct sweeper *sweeper, struct mono_time due)
+{
+    struct span each = SPAN_US(sweeper->settings.idle_grace.us / LOOKS_A_GRACE);
+    if (!sweeper->peers_known)
+        return due;
+    each = span_smaller(each, LOOK_EACH_MOST);
+    return mono_earlier(due, mono_add(env_now(sweeper->client->env), each));
+}
+
+/* Waits until the moment, unless it is told to stop: false. */
+static bool wait_until(struct sweeper *sweeper, struct mono_time until)
+{
+    bool in_time = true;
     env_mutex_lock(&sweeper->shared.mutex);
-    for (;;) {
-        struct mono_time due = due_at(sweeper);
-        if (sweeper->shared.stopping || !mono_before(env_now(env), due))
-            break;
-        env_cond_wait_until(&sweeper->shared.changed, &sweeper->shared.mutex, due);
-    }
+    while (in_time && !sweeper->shared.stopping)
+        in_time = env_cond_wait_until(&sweeper->shared.changed, &sweeper->shared.mutex, until);
     bool stopping = sweeper->shared.stopping;
     env_mutex_unlock(&sweeper->shared.mutex);
     return !stopping;
+}
+
+/* False: it is to stop. The last look is one after the time of grace. */
+static bool wait_until_idle(struct sweeper *sweeper)
+{
+    for (;;) {
+        look_at_peers(sweeper);
+        struct mono_time due = due_at(sweeper);
+        if (!mono_before(env_now(sweeper->client->env), due))
+            return goes_on(sweeper);
+        if (!wait_until(sweeper, look_at(sweeper, due)))
+            return false;
+    }
 }
 
 static void sweep_once(struct sweeper *sweeper)

@@ -98,14 +98,31 @@ static bool has_time(const struct sweep_run *run)
     return mono_before(now, run->end) && !mono_before(run->end, mono_add(now, run->longest));
 }
 
+/* Whether somebody else is at work, for whom an idle run stops. */
+static bool gives_way(struct sweep_run *run, enum sweep_stop *ret_why)
+{
+    struct hf_client *client = run->client;
+    uint64_t peers = 0;
+    bool told = run->peers_known && store_peer_changes(client->store, &peers);
+    if (atomic_load(&client->activity.count) != run->activity)
+        *ret_why = SWEEP_STOP_ACTIVITY;
+    else if (told && peers != run->peers)
+        *ret_why = SWEEP_STOP_PEERS;
+    else if (atomic_load(&client->activity.conflicts) != run->conflicts)
+        *ret_why = SWEEP_STOP_CONFLICT;
+    else
+        return false;
+    return true;
+}
+
 bool run_goes_on(struct sweep_run *run)
 {
     const struct sweep_options *options = run->options;
+    enum sweep_stop why;
     if (run->stopped)
         return false;
-    if (options->mode == SWEEP_IDLE &&
-        atomic_load(&run->client->activity.count) != run->activity)
-        stop(run, SWEEP_STOP_ACTIVITY);
+    if (options->mode == SWEEP_IDLE && gives_way(run, &why))
+        stop(run, why);
     else if (options->go_on && !options->go_on(options->argument))
         stop(run, SWEEP_STOP_CANCELLED);
     else if (!has_time(run))
@@ -268,6 +285,8 @@ static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
     run->began = env_now(run->client->env);
     run->end = mono_add(run->began, run->options->settings.runtime_max);
     run->activity = atomic_load(&run->client->activity.count);
+    run->conflicts = atomic_load(&run->client->activity.conflicts);
+    run->peers_known = store_peer_changes(run->client->store, &run->peers);
     enum hf_status status = sweep_parts(run, error);
     struct sweep_report *report = run->report;
     if (status != HF_OK && !mono_before(env_now(run->client->env), run->end))
@@ -278,7 +297,9 @@ static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
     report->stop = status != HF_OK ? SWEEP_STOP_FAILED
                    : run->stopped  ? run->stop
                                    : SWEEP_STOP_DONE;
-    report->stopped_by_activity = report->stop == SWEEP_STOP_ACTIVITY;
+    report->stopped_by_activity = report->stop == SWEEP_STOP_ACTIVITY ||
+                                  report->stop == SWEEP_STOP_PEERS ||
+                                  report->stop == SWEEP_STOP_CONFLICT;
     report->duration = mono_since(env_now(run->client->env), run->began);
     return status == HF_OK ? error_clear(error) : status;
 }

@@ -3,8 +3,10 @@
  *
  * Every operation cleans what it touches, so nothing depends on this. A run reads the expiry
  * indexes, only hours that are wholly over, one hour and one page at a time, waits between two
- * entries, and stops at its caps or when a caller begins an operation. Its cost grows with what
- * has expired, not with what exists. A full run looks at everything, whatever the indexes say.
+ * entries, and stops at its caps or when somebody else is at work: when a caller begins an
+ * operation, when another process changes a local store, and on any store when what it works on is
+ * changed under it. Its cost grows with what has expired, not with what exists. A full run looks at
+ * everything, whatever the indexes say.
  * docs/design.md section 9. */
 #ifndef SWEEP_SWEEP_H
 #define SWEEP_SWEEP_H
@@ -13,7 +15,7 @@
 #include "key/key.h"
 
 struct sweep_settings {
-    struct span idle_grace;  /* no operation for so long, then the idle sweeper may begin */
+    struct span idle_grace;  /* nobody at work for so long, then the idle sweeper may begin */
     struct span op_delay;    /* between two entries */
     uint64_t ops_max;        /* entries looked at in a run, a partition counts as one */
     struct span runtime_max; /* of a run; nothing is begun that would not end by then */
@@ -37,13 +39,15 @@ enum hf_status sweep_settings_check(const struct sweep_settings *settings,
                                     struct hf_error *error);
 
 /* Why a run ended. Each row: name, word, sentence. */
-#define SWEEP_STOP_TABLE(ROW)                                       \
-    ROW(DONE, "done", "there was nothing more to do")               \
-    ROW(ACTIVITY, "activity", "a caller began an operation")        \
-    ROW(OPS, "max_ops", "it looked at as many entries as it may")   \
-    ROW(TIME, "max_runtime", "it ran for as long as it may")        \
-    ROW(CANCELLED, "cancelled", "it was told to stop")              \
-    ROW(BUSY, "busy", "another sweep of this process is under way") \
+#define SWEEP_STOP_TABLE(ROW)                                                 \
+    ROW(DONE, "done", "there was nothing more to do")                         \
+    ROW(ACTIVITY, "activity", "a caller began an operation")                  \
+    ROW(PEERS, "other_process", "another process changed the store")          \
+    ROW(CONFLICT, "conflict", "somebody else changed what it was working on") \
+    ROW(OPS, "max_ops", "it looked at as many entries as it may")             \
+    ROW(TIME, "max_runtime", "it ran for as long as it may")                  \
+    ROW(CANCELLED, "cancelled", "it was told to stop")                        \
+    ROW(BUSY, "busy", "another sweep of this process is under way")           \
     ROW(FAILED, "failed", "the store failed")
 #define SWEEP_STOP_ENUM_(name, word, text) SWEEP_STOP_##name,
 enum sweep_stop { SWEEP_STOP_TABLE(SWEEP_STOP_ENUM_) SWEEP_STOP_COUNT };
@@ -67,7 +71,7 @@ struct sweep_report {
     uint64_t bodies_deleted; /* of fenced objects, that nothing names */
     uint64_t outputs_condemned, chunks_deleted, names_dropped; /* of compaction */
     uint64_t failed; /* entries that could not be dealt with; left for the next run */
-    uint64_t stopped_by_activity; /* runs */
+    uint64_t stopped_by_activity; /* runs: of callers, of other processes, or by a conflict */
     struct span duration;
     enum sweep_stop stop; /* of the last run */
 };
@@ -107,7 +111,8 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
 
 /* ---- The idle sweeper ---------------------------------------------------------------- */
 
-/* A task that sweeps whenever no caller has begun an operation for idle_grace. */
+/* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the store
+ * tells of that, no other process has changed it. */
 struct sweeper;
 enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
                              struct sweeper **ret_sweeper, struct hf_error *error);

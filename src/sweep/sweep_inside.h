@@ -14,6 +14,9 @@ struct sweep_run {
     struct sweep_report *report;
     struct mono_time began, end;
     uint64_t activity; /* operations that callers had begun before it */
+    uint64_t conflicts;
+    bool peers_known; /* how the store stood as for the changes of other processes: */
+    uint64_t peers;
     bool again; /* what is looked at in a dry run was, or will be, by another part of it */
     bool stopped;
     enum sweep_stop stop;

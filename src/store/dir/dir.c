@@ -159,6 +159,13 @@ static bool dir_listen(struct store *store, uint64_t *ticket, struct mono_time u
     return dir_is_forked(dir, /* error */ NULL) || bell_listen(&dir->bell, ticket, until);
 }
 
+static bool dir_peer_changes(struct store *store, uint64_t *ret_mark)
+{
+    struct dir_store *dir = dir_of(store);
+    return !dir_is_forked(dir, /* error */ NULL) &&
+           dir_changes_of_others(&dir->locks, ret_mark);
+}
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 /* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
@@ -231,6 +238,7 @@ static const struct store_ops dir_ops = {
     .listens = dir_listens,
     .listen = dir_listen,
     .ring = dir_ring,
+    .peer_changes = dir_peer_changes,
     .close = dir_close,
 };
 

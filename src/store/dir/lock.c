@@ -21,9 +21,10 @@
 
 #define FILE_FLAGS (O_CLOEXEC | O_NOFOLLOW)
 
-/* The number of moves stands behind the marks. */
+/* The number of moves stands behind the marks, and those of writers behind it. */
 #define MOVES_AT   DIR_STRIPES
-#define MARKS_SIZE (DIR_STRIPES + sizeof(uint64_t))
+#define WRITERS_AT (MOVES_AT + sizeof(uint64_t))
+#define MARKS_SIZE (WRITERS_AT + DIR_WRITERS * sizeof(uint64_t))
 
 /* Room for all marks at once: a delete must work on a full disk too. fallocate changes no byte
  * that is there, whoever else does the same. Without room the file stays sparse. */
@@ -150,6 +151,10 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
         close_files(locks);
         return error->status;
     }
+    uint64_t drawn = env_random_u64(env);
+    locks->writer = (size_t)(drawn % DIR_WRITERS);
+    locks->id = drawn >> 32;
+    atomic_init(&locks->changes, 0);
     env_mutex_init(env, &locks->idle.mutex);
     end_move_of_the_dead(locks);
     return HF_OK;
@@ -427,4 +432,26 @@ enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
             return error_set(error, HF_UNAVAILABLE,
                              "a file of the store is being moved for too long");
     return HF_OK;
+}
+
+/* ---- Changes of others --------------------------------------------------------------- */
+
+void dir_note_change(struct dir_locks *locks)
+{
+    uint64_t count = atomic_fetch_add(&locks->changes, 1) + 1;
+    uint64_t number = locks->id << 32 | (count & UINT32_MAX);
+    off_t at = (off_t)(WRITERS_AT + locks->writer * sizeof number);
+    (void)!pwrite(locks->marks, &number, sizeof number, at);
+}
+
+/* The file may end before them: then nobody has written yet. */
+bool dir_changes_of_others(const struct dir_locks *locks, uint64_t *ret_mark)
+{
+    uint64_t numbers[DIR_WRITERS] = { 0 };
+    if (locks->marks < 0 || pread(locks->marks, numbers, sizeof numbers, WRITERS_AT) < 0)
+        return false;
+    if (numbers[locks->writer] >> 32 == locks->id)
+        numbers[locks->writer] = 0;
+    *ret_mark = hash_xxh3((struct view){ (const char *)numbers, sizeof numbers });
+    return true;
 }

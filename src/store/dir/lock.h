@@ -17,6 +17,9 @@
  *     who may not lock:        syncs everything itself, and leaves the mark
  *
  * Behind the marks a number counts moves of files (DIR_LOCK_MOVE): odd while one is under way.
+ * Behind that are DIR_WRITERS numbers: an open store draws one of them, and a number of its own in
+ * the upper half, and writes it with a new lower half after each change. So others can tell that
+ * the store was changed, and by whom it was not.
  *
  * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes at once. */
 #ifndef STORE_DIR_LOCK_H
@@ -26,10 +29,13 @@
 #include "base/view.h"
 #include "env/env.h"
 
+#include <stdatomic.h>
+
 #define DIR_LOCK_FILE  "%lock"
 #define DIR_MARKS_FILE "%marks"
 
 #define DIR_STRIPES 65536
+#define DIR_WRITERS 256
 
 /* Held shared while one directory is listed, exclusively while a file moves aside in one: so a
  * listing cannot miss a file that has a name all the time, but not the same one. */
@@ -51,6 +57,9 @@ struct dir_locks {
     int marks;     /* of "%marks"; -1: we may not make it and nobody has, so nobody writes */
     bool writable; /* else we can look only */
     bool sync;     /* else nothing is ever marked */
+    size_t writer; /* which of the DIR_WRITERS numbers is ours ... */
+    uint64_t id;   /* ... unless its upper half is not this */
+    atomic_uint_fast32_t changes;
     struct {
         struct env_mutex mutex; /* guards what stands beside it */
         int fds[DIR_LOCKS_IDLE_MAX];
@@ -106,6 +115,12 @@ void dir_move_end(struct dir_locks *locks);
  * same later says that nothing has moved meanwhile. */
 enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
                          uint64_t *ret_moves, struct hf_error *error);
+
+/* After a change of ours. A hint for others: it may fail, and be lost. */
+void dir_note_change(struct dir_locks *locks);
+
+/* As store_peer_changes. */
+bool dir_changes_of_others(const struct dir_locks *locks, uint64_t *ret_mark);
 
 /* The same as dir_settle for everything in the store. */
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,

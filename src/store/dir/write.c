@@ -189,6 +189,8 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
         status = apply_locked(dir, change, error);
         dir_lock_drop(&dir->locks, &lock);
     }
+    if (change->visible)
+        dir_note_change(&dir->locks);
     if (change->visible && !change->quiet)
         bell_ring(&dir->bell);
     if (change->folder >= 0)

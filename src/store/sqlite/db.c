@@ -208,6 +208,15 @@ static int query_number(sqlite3 *handle, const char *sql, int64_t *ret_number)
     return code;
 }
 
+bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_version)
+{
+    int64_t version = 0;
+    if (query_number(connection->handle, "PRAGMA data_version", &version) != SQLITE_OK)
+        return false;
+    *ret_version = (uint64_t)version;
+    return true;
+}
+
 static enum file_kind kind_of(int64_t tables, int64_t application, int64_t version)
 {
     if (tables == 0 && application == 0 && version == 0)

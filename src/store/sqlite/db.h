@@ -59,6 +59,10 @@ void sqlite_connection_close(struct sqlite_connection *connection);
 /* Runs a statement that gives no rows and has its parameters bound. SQLITE_OK or why not. */
 int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which);
 
+/* SQLite's number for what others have committed: that of another connection says nothing. False
+ * when it cannot be told at this moment. */
+bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_version);
+
 /* Ends a statement that gave a row: the views into it die, and its read transaction ends. */
 void sqlite_reset(struct sqlite_connection *connection, enum sqlite_statement which);
 

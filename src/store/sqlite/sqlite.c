@@ -551,6 +551,19 @@ static bool sqlite_listen(struct store *store, uint64_t *ticket, struct mono_tim
     return is_forked(sqlite, /* error */ NULL) || bell_listen(&sqlite->bell, ticket, until);
 }
 
+/* By the connection that writes, so that our own commits do not count. */
+static bool sqlite_peer_changes(struct store *store, uint64_t *ret_mark)
+{
+    struct sqlite_store *sqlite = sqlite_of(store);
+    struct sqlite_connection connection;
+    if (is_forked(sqlite, /* error */ NULL) ||
+        !sqlite_writer_lend(&sqlite->writer, &connection))
+        return false;
+    bool told = sqlite_data_version(&connection, ret_mark);
+    sqlite_writer_take_back(&sqlite->writer);
+    return told;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------- */
 
 /* In a forked child nothing of SQLite may be touched: its memory is left behind. */
@@ -580,6 +593,7 @@ static const struct store_ops sqlite_ops = {
     .listens = sqlite_listens,
     .listen = sqlite_listen,
     .ring = sqlite_ring,
+    .peer_changes = sqlite_peer_changes,
     .close = sqlite_close,
 };
 
