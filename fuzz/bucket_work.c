@@ -247,19 +247,28 @@ static void sweep_all(struct visit *visit, bool full)
     struct sweep_report report;
     struct hf_error error;
     options.full = full;
-    if (told(sweep_recall(visit->client, &memory, &error), &error) != HF_OK)
+    options.settings.all_namespaces = true;
+    if (told(sweep_recall(visit->client, /* all */ true, &memory, &error), &error) != HF_OK)
         return;
     told(sweep_run(visit->client, &options, &memory.cursor, &report, &error), &error);
     memory.last = report;
     sweep_report_add(&memory.total, &report);
-    told(sweep_remember(visit->client, &memory, &error), &error);
+    told(sweep_remember(visit->client, /* all */ true, &memory, &error), &error);
 }
 
 static void use_sweep(struct visit *visit)
 {
     struct sweep_due due;
+    struct sweep_names names;
+    struct sweep_memory memory;
     struct hf_error error;
-    told(sweep_due(visit->client, &due, &error), &error);
+    if (told(sweep_names_find(visit->client, /* all */ true, (struct mono_time){ 0 }, &names,
+                              &error),
+             &error) == HF_OK) {
+        told(sweep_due(visit->client, &names, &due, &error), &error);
+        told(sweep_recall_sum(visit->client, &names, &memory, &error), &error);
+        sweep_names_release(&names);
+    }
     sweep_all(visit, /* full */ false);
     sweep_all(visit, /* full */ true);
     env_sleep(visit->env, SPAN_S(3 * 86400)); /* what was waited for has come */
@@ -279,7 +288,9 @@ static void use_restore(struct visit *visit)
     struct restore_sight sight;
     struct hf_error error;
     uint64_t epoch, repaired = 0;
-    told(restore_namespaces(visit->store, NULL, 0, ignore_namespace, NULL, &error), &error);
+    told(restore_namespaces(visit->store, NULL, 0, (struct mono_time){ 0 }, ignore_namespace,
+                            NULL, &error),
+         &error);
     told(restore_look(visit->client, &sight, &error), &error);
     if (told(restore_repair(visit->client, &sight, &repaired, &error), &error) == HF_OK)
         check(!sight.known || repaired >= sight.epoch);

@@ -107,5 +107,78 @@ def _(s):
         until(lambda: entries(s) < left - 1, "it has gone on when the store was idle again")
 
 
+# ---- Namespaces ---------------------------------------------------------------------------------
+
+
+def status(s, *more):
+    return json.loads(s.out("sweep", "status", "--json", *more))
+
+
+@it("sweep and its status cover all namespaces, and with --ns that one", LOCAL)
+def _(s):
+    for ns in ("default", "jobs", "zoo"):
+        s.run("key", "update", "k", "-q", "--take", "--ns", ns, stdin=b"1")
+        enter(s, "k", ns)
+    s.put("data/meta/x.json", b"not a namespace")
+    s.put("other/thing", b"nor is this")
+    equal(status(s)["namespaces"], ["default", "jobs", "zoo"])
+    equal((status(s)["due"]["lease_entries"], status(s, "--ns", "zoo")["due"]["lease_entries"]), (3, 1))
+    true(b"default, jobs, zoo" in s.out("sweep", "status"), "for people")
+    one = s.lines("sweep", "--once", "--ns", "jobs")[0]
+    equal((one["ns"], one["namespaces"], one["ops"], one["entries_deleted"]), ("jobs", 1, 1, 1))
+    equal([entries(s, ns) for ns in ("default", "jobs", "zoo")], [1, 0, 1])
+    both = s.lines("sweep", "--once")[0]
+    equal((both["ns"], both["namespaces"], both["ops"], both["entries_deleted"]), (None, 3, 2, 2))
+    equal([status(s)["total"]["runs"], status(s, "--ns", "jobs")["total"]["runs"]], [2, 1])
+    equal(status(s)["total"]["entries_deleted"], 3)
+
+
+@it("a run over all namespaces that stops at a cap goes on in the namespace where it stopped", LOCAL)
+def _(s):
+    for ns in ("a", "b", "c"):
+        s.run("key", "update", "k", "-q", "--take", "--ns", ns, stdin=b"1")
+        for i in range(2):
+            enter(s, f"k{i}", ns)
+    for left in ([0, 1, 2], [0, 0, 0]):
+        run = s.lines("sweep", "--once", "--max-ops", "3")[0]
+        equal((run["ops"], [entries(s, ns) for ns in ("a", "b", "c")]), (3, left))
+
+
+@it("a full sweep clears leases of every namespace, listing the bucket once", LOCAL)
+def _(s):
+    for ns in ("default", "jobs"):
+        s.run("acquire", "x", "-q", "--ttl", "200ms", "--ns", ns, "--no-wait")
+    cleared, end = 0, time.monotonic() + 20
+    while cleared < 2 and time.monotonic() < end:
+        cleared += s.lines("sweep", "--full")[0]["leases_cleared"]
+    equal(cleared, 2)
+    traced = s.run("sweep", "--full", "--trace", "--json").stderr.splitlines()
+    listed = [row for row in map(json.loads, traced) if row["call"] == "list" and row["key"] == ""]
+    equal(len(listed), 2, "once for the names, and once for the objects")
+
+
+# ---- Saying so ----------------------------------------------------------------------------------
+
+
+@it("an idle sweep says at once what it will do and when; with --json and -q it does not", LOCAL)
+def _(s):
+    for ns in ("default", "jobs"):
+        s.run("key", "update", "k", "-q", "--take", "--ns", ns, stdin=b"1")
+    for more, line in (((), b"sweeping namespaces default, jobs; first run in 5m, if the store is "
+                            b"idle for that long; stop with Ctrl-C\n"),
+                       (("--ns", "jobs", "--idle-grace", "2m"),
+                        b"sweeping namespace jobs; first run in 2m, if the store is idle for that "
+                        b"long; stop with Ctrl-C\n")):
+        sweep = s.start("sweep", *more)
+        equal(sweep.stdout.readline(), line)
+        sweep.send_signal(signal.SIGINT)
+        equal(sweep.communicate(timeout=20), (b"", b""))
+    for more in ("--json", "-q"):
+        sweep = s.start("sweep", more)
+        time.sleep(0.5)
+        sweep.send_signal(signal.SIGINT)
+        equal(sweep.communicate(timeout=20), (b"", b""))
+
+
 if __name__ == "__main__":
     sys.exit(cases.main())

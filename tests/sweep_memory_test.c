@@ -34,7 +34,7 @@ static struct sweep_memory recall(struct sweep_kit *kit)
 {
     struct sweep_memory memory;
     memset(&memory, 0xff, sizeof memory);
-    MUST(sweep_recall(kit->one.client, &memory, &error));
+    MUST(sweep_recall(kit->one.client, false, &memory, &error));
     return memory;
 }
 
@@ -43,7 +43,7 @@ static void what_is_remembered_is_recalled(void **state)
     struct sweep_kit *kit = *state;
     struct sweep_memory memory = some_memory();
     assert_int_equal(recall(kit).total.runs, 0); /* there is none */
-    MUST(sweep_remember(kit->one.client, &memory, &error));
+    MUST(sweep_remember(kit->one.client, false, &memory, &error));
     struct sweep_memory again = recall(kit);
     assert_string_equal(again.cursor.lease_entry, memory.cursor.lease_entry);
     assert_string_equal(again.cursor.txn_entry, memory.cursor.txn_entry);
@@ -82,7 +82,7 @@ static void damage_is_forgotten(void **state)
     struct sweep_kit *kit = *state;
     const struct sweep_memory nothing = { 0 };
     struct sweep_memory memory = some_memory();
-    MUST(sweep_remember(kit->one.client, &memory, &error));
+    MUST(sweep_remember(kit->one.client, false, &memory, &error));
     char *text = world_text(&kit->world, MEMORY);
     for (size_t size = 0; size + 2 < strlen(text); size++) { /* a newline ends it */
         world_write(&kit->world, MEMORY, (struct view){ text, size });
@@ -109,7 +109,7 @@ static void damage_is_forgotten(void **state)
     memory = recall(kit);
     assert_memory_equal(&memory, &nothing, sizeof memory);
     way_shut(&kit->one.way, "", REFUSE(HF_UNAVAILABLE)); /* nobody knows */
-    IS(HF_UNAVAILABLE, sweep_recall(kit->one.client, &memory, &error));
+    IS(HF_UNAVAILABLE, sweep_recall(kit->one.client, false, &memory, &error));
 }
 
 /* The next run is added to what is read. */
@@ -147,13 +147,15 @@ static void what_is_due_is_counted(void **state)
 {
     struct sweep_kit *kit = *state;
     struct sweep_due due;
+    char name[][NAME_BYTES_MAX + 1] = { "default" };
+    const struct sweep_names names = { name, 1 };
     leave_locks(kit, "a", 3, 60000);
     pass(kit, HOURS(1));
     leave_locks(kit, "b", 2, 60000);
     world_write(&kit->world, TXN_ENTRIES "2026010810/0123", VIEW("{}"));
     world_write(&kit->world, TXN_ENTRIES "2026020810/0123", VIEW("{}"));
     world_write(&kit->world, TXN_ENTRIES "someday/0123", VIEW("{}"));
-    MUST(sweep_due(kit->one.client, &due, &error));
+    MUST(sweep_due(kit->one.client, &names, &due, &error));
     assert_int_equal(due.lease_hours, 1);
     assert_int_equal(due.lease_entries, 3);
     assert_int_equal(due.txn_hours, 1);
@@ -165,11 +167,11 @@ static void what_is_due_is_counted(void **state)
         pass(kit, HOURS(1));
     }
     requests(kit);
-    MUST(sweep_due(kit->one.client, &due, &error));
+    MUST(sweep_due(kit->one.client, &names, &due, &error));
     assert_true(due.more);
-    assert_true(requests(kit) <= 16);
+    assert_true(requests(kit) <= 17);
     way_shut(&kit->one.way, "", REFUSE(HF_UNAVAILABLE));
-    IS(HF_UNAVAILABLE, sweep_due(kit->one.client, &due, &error));
+    IS(HF_UNAVAILABLE, sweep_due(kit->one.client, &names, &due, &error));
 }
 
 static void each_reason_has_a_word(void **state)

@@ -50,9 +50,11 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_TXN_FOLDER        ".txn-decisions/m/"
 #define LAYOUT_TXN_EXPIRY_FOLDER ".txn-decisions/e/"
 
-/* How far the sweeper of a namespace has come: LAYOUT_SWEEP_FOLDER <ns>.json. */
+/* How far the sweeper of a namespace has come: LAYOUT_SWEEP_FOLDER <ns>.json, and that of all
+ * namespaces: LAYOUT_SWEEP_FOLDER LAYOUT_SWEEP_ALL .json, which no namespace can be called. */
 #define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
 #define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
+#define LAYOUT_SWEEP_ALL    ".all"
 
 /* Since when a sweeper has seen an object that nothing names: LAYOUT_SIGHT_FOLDER <its key>. */
 #define LAYOUT_SIGHT_FORMAT "holdfast.sight/1"

@@ -31,7 +31,8 @@ void json_add_bool(json_t **object, const char *name, bool value)
 
 void json_add_key(json_t **object, const char *name, struct view key)
 {
-    if (*object && json_set_key(*object, name, key))
+    struct view text = key.data ? key : VIEW(""); /* as the prefix of a listing of everything */
+    if (*object && json_set_key(*object, name, text))
         return;
     json_decref(*object);
     *object = NULL;

@@ -166,8 +166,8 @@ enum hf_status run_store_restored(struct cli *cli)
     }
     enum hf_status status = cli_open_store(cli);
     if (status == HF_OK)
-        status = restore_namespaces(cli->store, known, ns ? 2 : 1, restore_namespace,
-                                    &restoring, &cli->error);
+        status = restore_namespaces(cli->store, known, ns ? 2 : 1, (struct mono_time){ 0 },
+                                    restore_namespace, &restoring, &cli->error);
     restoring.common = true;
     if (status == HF_OK)
         status = restore_with(&restoring, LAYOUT_NAMESPACE_DEFAULT, &cli->error);
@@ -230,7 +230,7 @@ enum hf_status run_store_repair_epoch(struct cli *cli)
         snprintf(name, sizeof name, "%.*s", VIEW_ARGS(ns->text));
         return repair_namespace(cli, name, &cli->error);
     }
-    return status == HF_OK
-               ? restore_namespaces(cli->store, &known, 1, repair_namespace, cli, &cli->error)
-               : status;
+    return status == HF_OK ? restore_namespaces(cli->store, &known, 1, (struct mono_time){ 0 },
+                                                repair_namespace, cli, &cli->error)
+                           : status;
 }

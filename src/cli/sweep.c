@@ -16,7 +16,7 @@ static enum hf_status run_sweep_status(struct cli *cli);
 #define SWEEP_NS_OPTION                                                                       \
     {                                                                                         \
         .name = "ns", .type = OPTION_TEXT, .value = "NAME", .completion = COMPLETE_NAMESPACE, \
-        .summary = "the namespace whose leases these are; 'default' if left out"              \
+        .summary = "only this namespace (default: all)"                                       \
     }
 
 const struct command sweep_commands[] = {
@@ -72,12 +72,14 @@ const struct command sweep_commands[] = {
                      "What a run costs grows with what has expired, not with what exists. The "
                      "index knows of leases that a process has kept alive for more than half "
                      "of their ttl, from the hour after their end on.",
-                     "--full lists the tables of the namespace, the larger states of keys, all "
+                     "--full lists the tables of the namespaces, the larger states of keys, "
+                     "all "
                      "records of transactions and fenced objects: for what the index does "
                      "not know, as brief leases, and bodies that a crash left.",
                      "A run that is stopped at a cap goes on there the next time. 'holdfast "
                      "sweep status' tells what there is to do, and what was done." },
-        .json = "JSON lines, one a run, with what was cleared and why it stopped",
+        .json = "JSON lines, one per run, with what was cleared and why it stopped; 'ns' is "
+                "null for a run over all namespaces",
         .examples = { { "holdfast sweep --once", "now, what has expired" },
                       { "holdfast sweep --full --dry-run", "what a full one would do" } },
         .ends_in_order = true,
@@ -88,8 +90,9 @@ const struct command sweep_commands[] = {
         .summary = "show what there is to sweep, and what was swept",
         .options = { SWEEP_NS_OPTION },
         .details = { "Counts what the indexes have of hours that are over, up to a bound, and "
-                     "tells of the last run of anybody and of all of them together." },
-        .json = "one JSON object with due, last and total",
+                     "tells of the last run of anybody and of all of them together. With --ns "
+                     "these are the runs with the same --ns; transactions have no namespace." },
+        .json = "one JSON object with namespaces, due, last and total",
         .examples = { { "holdfast sweep status", "for people" },
                       { "holdfast sweep status --json", "for a program" } },
         .only_reads = true,
@@ -156,11 +159,14 @@ static void append_span(struct buffer *to, struct span span)
         buffer_append(to, view_of(brief_text(span, text)));
 }
 
-/* "12 entries in 40ms: 3 leases cleared, 12 index entries deleted" */
+/* "12 entries of 2 namespaces in 40ms: 3 leases cleared, 12 index entries deleted" */
 static void append_report(struct buffer *to, const struct sweep_report *report)
 {
     size_t told = 0;
-    buffer_print(to, "%" PRIu64 " %s in ", report->ops, report->ops == 1 ? "entry" : "entries");
+    buffer_print(to, "%" PRIu64 " %s", report->ops, report->ops == 1 ? "entry" : "entries");
+    if (report->namespaces > 1)
+        buffer_print(to, " of %" PRIu64 " namespaces", report->namespaces);
+    buffer_append(to, VIEW(" in "));
     append_span(to, report->duration);
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const struct figure *figure = &figures[i];
@@ -187,6 +193,11 @@ static void print_report(struct output *out, const char *label,
 }
 
 /* ---- sweep --------------------------------------------------------------------------- */
+
+static bool all_namespaces(struct cli *cli)
+{
+    return !cli_given(cli, "ns");
+}
 
 struct sweeping {
     struct cli *cli;
@@ -216,6 +227,7 @@ static enum hf_status take_options(struct sweeping *sweeping)
                          "--idle-grace is for a sweep that waits: leave out --once, --full and "
                          "--dry-run");
     *settings = SWEEP_SETTINGS;
+    settings->all_namespaces = all_namespaces(cli);
     if (now) {
         settings->op_delay = SPAN_US(0);
         settings->ops_max = 1000000;
@@ -272,6 +284,9 @@ static void tell(struct sweeping *sweeping, const struct sweep_report *report)
     struct cli *cli = sweeping->cli;
     if (cli->json) {
         json_t *object = report_as_json(report);
+        const char *ns = all_namespaces(cli) ? NULL : sweeping->client->space.ns;
+        json_add(&object, "ns", ns ? json_string(ns) : json_null());
+        json_add_count(&object, "namespaces", report->namespaces);
         json_add_bool(&object, "dry_run", sweeping->options.dry_run);
         json_add_bool(&object, "full", sweeping->options.full);
         output_json(&cli->out, object);
@@ -287,14 +302,15 @@ static void remember(struct sweeping *sweeping, const struct sweep_report *repor
 {
     struct sweep_memory memory;
     struct hf_error ignored;
-    if (sweep_recall(sweeping->client, &memory, &ignored) != HF_OK)
+    bool all = all_namespaces(sweeping->cli);
+    if (sweep_recall(sweeping->client, all, &memory, &ignored) != HF_OK)
         return;
     if (sweeping->options.mode == SWEEP_MANUAL) /* the idle sweeper has a cursor of its own */
         memory.cursor = sweeping->memory.cursor;
     memory.last = *report;
     sweep_report_add(&memory.total, report);
     memory.at = env_wall(sweeping->cli->env);
-    sweep_remember(sweeping->client, &memory, &ignored);
+    sweep_remember(sweeping->client, all, &memory, &ignored);
 }
 
 static enum hf_status sweep_now(struct sweeping *sweeping)
@@ -342,15 +358,39 @@ static struct sweep_report difference(const struct sweep_report *now,
     return run;
 }
 
-/* Somebody who looks on would else see nothing for minutes. */
-static void announce(struct sweeping *sweeping)
+/* The first few: "a, b, c and 7 more". */
+#define NAMES_TOLD_MAX 8
+static void print_names(struct output *out, const struct sweep_names *names)
+{
+    for (size_t i = 0; i < names->count && i < NAMES_TOLD_MAX; i++)
+        output_print(out, "%s%s", i == 0 ? "" : ", ", names->names[i]);
+    if (names->count > NAMES_TOLD_MAX)
+        output_print(out, " and %zu more", names->count - NAMES_TOLD_MAX);
+}
+
+/* What it will do and when, at once: it would else be silent for minutes. */
+static enum hf_status announce(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
     char span[SPAN_TEXT_MAX];
-    if (cli->out.terminal && !cli->json && !cli->quiet)
-        output_print(&cli->out,
-                     "a run after each %s, until Ctrl-C; 'sweep --once' is for one now\n",
-                     brief_text(sweeping->options.settings.idle_grace, span));
+    uint64_t ignored;
+    struct sweep_names names;
+    if (cli->json || cli->quiet)
+        return HF_OK;
+    enum hf_status status = sweep_names_find(sweeping->client, all_namespaces(cli),
+                                             (struct mono_time){ 0 }, &names, &cli->error);
+    if (status != HF_OK)
+        return status;
+    output_print(&cli->out, "sweeping %s ", names.count == 1 ? "namespace" : "namespaces");
+    print_names(&cli->out, &names);
+    brief_text(sweeping->options.settings.idle_grace, span);
+    if (store_peer_changes(sweeping->client->store, &ignored))
+        output_print(&cli->out, "; first run in %s, if the store is idle for that long", span);
+    else
+        output_print(&cli->out, "; first run in %s, then one every %s", span, span);
+    output_text(&cli->out, "; stop with Ctrl-C\n");
+    sweep_names_release(&names);
+    return HF_OK;
 }
 
 /* A signal is how this ends. */
@@ -359,8 +399,9 @@ static enum hf_status sweep_when_idle(struct sweeping *sweeping)
     struct cli *cli = sweeping->cli;
     struct sweeper *sweeper = NULL;
     struct sweep_report before = { 0 }, now = { 0 };
-    announce(sweeping);
-    enum hf_status status = output_flush(&cli->out, &cli->error);
+    enum hf_status status = announce(sweeping);
+    if (status == HF_OK)
+        status = output_flush(&cli->out, &cli->error);
     if (status == HF_OK)
         status =
             sweeper_start(sweeping->client, &sweeping->options.settings, &sweeper, &cli->error);
@@ -386,7 +427,8 @@ static enum hf_status run_sweep(struct cli *cli)
     if (status == HF_OK)
         status = lock_connect(cli, /* holder */ NULL, &sweeping.client);
     if (status == HF_OK)
-        status = sweep_recall(sweeping.client, &sweeping.memory, &cli->error);
+        status =
+            sweep_recall(sweeping.client, all_namespaces(cli), &sweeping.memory, &cli->error);
     if (status == HF_OK)
         status = sweeping.options.mode == SWEEP_MANUAL ? sweep_now(&sweeping)
                                                        : sweep_when_idle(&sweeping);
@@ -440,9 +482,19 @@ static void print_memory(struct cli *cli, const struct sweep_memory *memory)
     buffer_release(&text);
 }
 
-static json_t *status_as_json(const struct sweep_due *due, const struct sweep_memory *memory)
+static json_t *names_as_json(const struct sweep_names *names)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < names->count; i++)
+        json_push(&array, json_string(names->names[i]));
+    return array;
+}
+
+static json_t *status_as_json(const struct sweep_names *names, const struct sweep_due *due,
+                              const struct sweep_memory *memory)
 {
     json_t *object = json_object(), *found = json_object();
+    json_add(&object, "namespaces", names_as_json(names));
     json_add_count(&found, "lease_hours", due->lease_hours);
     json_add_count(&found, "lease_entries", due->lease_entries);
     json_add_count(&found, "txn_hours", due->txn_hours);
@@ -461,19 +513,28 @@ static json_t *status_as_json(const struct sweep_due *due, const struct sweep_me
 static enum hf_status run_sweep_status(struct cli *cli)
 {
     struct hf_client *client = NULL;
+    struct sweep_names names = { 0 };
     struct sweep_memory memory = { 0 };
     struct sweep_due due = { 0 };
+    bool all = all_namespaces(cli);
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
     if (status == HF_OK)
-        status = sweep_recall(client, &memory, &cli->error);
+        status = sweep_names_find(client, all, (struct mono_time){ 0 }, &names, &cli->error);
     if (status == HF_OK)
-        status = sweep_due(client, &due, &cli->error);
+        status = all ? sweep_recall_sum(client, &names, &memory, &cli->error)
+                     : sweep_recall(client, all, &memory, &cli->error);
+    if (status == HF_OK)
+        status = sweep_due(client, &names, &due, &cli->error);
     if (status == HF_OK && cli->json) {
-        output_json(&cli->out, status_as_json(&due, &memory));
+        output_json(&cli->out, status_as_json(&names, &due, &memory));
     } else if (status == HF_OK) {
+        output_print(&cli->out, LABEL, names.count == 1 ? "namespace" : "namespaces");
+        print_names(&cli->out, &names);
+        output_text(&cli->out, "\n");
         print_due(&cli->out, &due);
         print_memory(cli, &memory);
     }
+    sweep_names_release(&names);
     hf_client_close(client);
     return status;
 }

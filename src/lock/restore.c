@@ -38,11 +38,11 @@ static enum hf_status note(struct map *names, struct view name, struct hf_error 
 
 /* Whether there is a key that starts with ns and this. */
 static enum hf_status has_keys(struct store *store, struct view ns, const char *rest,
-                               bool *ret_has, struct hf_error *error)
+                               struct mono_time deadline, bool *ret_has, struct hf_error *error)
 {
     char prefix[NAME_BYTES_MAX + 32];
     snprintf(prefix, sizeof prefix, "%.*s%s", VIEW_ARGS(ns), rest);
-    struct list_call list = { .prefix = view_of(prefix), .max = 1 };
+    struct list_call list = { .prefix = view_of(prefix), .max = 1, .deadline = deadline };
     enum hf_status status = store_list(store, &list);
     if (status == HF_OK)
         *ret_has = list.count > 0;
@@ -52,27 +52,28 @@ static enum hf_status has_keys(struct store *store, struct view ns, const char *
     return status;
 }
 
-static enum hf_status has_tables(struct store *store, struct view ns, bool *ret_has,
-                                 struct hf_error *error)
+static enum hf_status has_tables(struct store *store, struct view ns, struct mono_time deadline,
+                                 bool *ret_has, struct hf_error *error)
 {
     static const char *const places[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER,
                                           LAYOUT_PATHS };
     enum hf_status status = HF_OK;
     *ret_has = false;
     for (size_t i = 0; i < 3 && status == HF_OK && !*ret_has; i++)
-        status = has_keys(store, ns, places[i], ret_has, error);
+        status = has_keys(store, ns, places[i], deadline, ret_has, error);
     return status;
 }
 
 /* A folder at the top of the store, "ns/", is a namespace when there are tables in it. */
 static enum hf_status note_folder(struct store *store, struct map *names, struct view key,
-                                  struct hf_error *error)
+                                  struct mono_time deadline, struct hf_error *error)
 {
     bool has = false;
     struct view name = view_first(key, key.size - 1);
-    if (name.size == 0 || name_check(name, NULL) != HF_OK)
+    if (name.size == 0 || name_check(name, NULL) != HF_OK || layout_namespace_reserved(name) ||
+        map_get(names, name))
         return HF_OK;
-    enum hf_status status = has_tables(store, name, &has, error);
+    enum hf_status status = has_tables(store, name, deadline, &has, error);
     return status == HF_OK && has ? note(names, name, error) : status;
 }
 
@@ -101,13 +102,13 @@ static enum hf_status walk(struct store *store, struct map *names, struct list_c
             if (!folders)
                 status = note_epoch(names, entry->key, error);
             else if (entry->is_prefix)
-                status = note_folder(store, names, entry->key, error);
+                status = note_folder(store, names, entry->key, list.deadline, error);
         }
     return pages_end(&pages, status, error);
 }
 
 enum hf_status restore_namespaces(struct store *store, const struct view *known,
-                                  size_t known_count,
+                                  size_t known_count, struct mono_time deadline,
                                   enum hf_status (*each)(void *argument, const char *ns,
                                                          struct hf_error *error),
                                   void *argument, struct hf_error *error)
@@ -116,14 +117,13 @@ enum hf_status restore_namespaces(struct store *store, const struct view *known,
     enum hf_status status = HF_OK;
     for (size_t i = 0; i < known_count && status == HF_OK; i++)
         status = note(&names, known[i], error);
-    if (status == HF_OK)
-        status = walk(store, &names, (struct list_call){ .prefix = VIEW(LAYOUT_EPOCH_FOLDER) },
-                      error);
-    if (status == HF_OK)
-        status = walk(store, &names,
-                      (struct list_call){ .prefix = VIEW(LAYOUT_EPOCH_COPY_FOLDER) }, error);
-    if (status == HF_OK)
-        status = walk(store, &names, (struct list_call){ .delimiter = VIEW("/") }, error);
+    const struct list_call lists[] = {
+        { .prefix = VIEW(LAYOUT_EPOCH_FOLDER), .deadline = deadline },
+        { .prefix = VIEW(LAYOUT_EPOCH_COPY_FOLDER), .deadline = deadline },
+        { .delimiter = VIEW("/"), .deadline = deadline },
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && status == HF_OK; i++)
+        status = walk(store, &names, lists[i], error);
     struct found *found;
     while ((found = map_seek(&names, VIEW(""), /* beyond */ false))) {
         if (status == HF_OK)

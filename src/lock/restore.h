@@ -17,9 +17,9 @@
 #define NAMESPACES_MAX 10000
 
 /* Calls `each` with the name of every namespace that has tables or an epoch, in byte order, and
- * of those that are `known` besides. */
+ * of those that are `known` besides. `deadline` is that of each request. */
 enum hf_status restore_namespaces(struct store *store, const struct view *known,
-                                  size_t known_count,
+                                  size_t known_count, struct mono_time deadline,
                                   enum hf_status (*each)(void *argument, const char *ns,
                                                          struct hf_error *error),
                                   void *argument, struct hf_error *error);

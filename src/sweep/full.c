@@ -384,6 +384,16 @@ static visit_object *visitor_of(const struct hf_client *client, struct view key)
     return expiry_has(client, key) ? visit_table : NULL;
 }
 
+/* The namespace of an object, or of what a note about it names. Else it stays as it is. */
+static enum hf_status enter_space_of(struct sweep_run *run, struct view key,
+                                     struct hf_error *error)
+{
+    size_t index;
+    if (view_starts_with(key, VIEW(LAYOUT_SIGHT_FOLDER)))
+        key = view_from(key, strlen(LAYOUT_SIGHT_FOLDER));
+    return space_of_key(run, key, &index) ? space_enter(run, index, error) : HF_OK;
+}
+
 static void visit(struct sweep_run *run, const struct list_call *list, size_t index)
 {
     const struct list_entry *entry = &list->entries[index];
@@ -391,11 +401,13 @@ static void visit(struct sweep_run *run, const struct list_call *list, size_t in
                              .etag = &entry->info.etag,
                              .age_known = list->stamp.known && entry->info.modified.us > 0,
                              .age = wall_since(list->stamp.date, entry->info.modified) };
-    visit_object *deal = visitor_of(run->client, entry->key);
     struct hf_error error;
-    if (!deal || !run_next(run))
+    enum hf_status status = enter_space_of(run, entry->key, &error);
+    visit_object *deal = status == HF_OK ? visitor_of(run->client, entry->key) : NULL;
+    if ((status == HF_OK && !deal) || !run_next(run))
         return;
-    enum hf_status status = deal(run, &object, &error);
+    if (status == HF_OK)
+        status = deal(run, &object, &error);
     run_note(run, object.key, status, &error);
 }
 

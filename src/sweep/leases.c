@@ -18,9 +18,9 @@ struct entry {
     struct place *place;
 };
 
-void expiry_folder(const struct hf_client *client, char ret_key[KEY_BYTES_MAX + 1])
+void expiry_folder(struct view ns, char ret_key[KEY_BYTES_MAX + 1])
 {
-    snprintf(ret_key, KEY_BYTES_MAX + 1, "%s" LAYOUT_EXPIRY_FOLDER, client->space.ns);
+    snprintf(ret_key, KEY_BYTES_MAX + 1, "%.*s" LAYOUT_EXPIRY_FOLDER, VIEW_ARGS(ns));
 }
 
 /* ---- Deleting and moving ------------------------------------------------------------- */
@@ -164,6 +164,15 @@ static enum hf_status visit(struct sweep_run *run, struct view key, const struct
 enum hf_status sweep_leases(struct sweep_run *run, struct hf_error *error)
 {
     char folder[KEY_BYTES_MAX + 1];
-    expiry_folder(run->client, folder);
-    return walk_hours(run, view_of(folder), run->cursor->lease_entry, visit, error);
+    size_t first = 0; /* the namespace that the cursor is in */
+    enum hf_status status = HF_OK;
+    space_of_key(run, view_of(run->cursor->lease_entry), &first);
+    for (size_t i = first; i < run->names.count && status == HF_OK && !run->stopped; i++) {
+        status = space_enter(run, i, error);
+        if (status != HF_OK)
+            break;
+        expiry_folder(view_of(run->names.names[i]), folder);
+        status = walk_hours(run, view_of(folder), run->cursor->lease_entry, visit, error);
+    }
+    return status;
 }

@@ -1,5 +1,6 @@
-/* memory.c: what the store remembers of sweeps: .holdfast/sweep/<ns>.json; and what there is to
- * do. Statistics and a place to go on from: whoever writes last is right. */
+/* memory.c: what the store remembers of sweeps: .holdfast/sweep/<ns>.json and, of runs over all
+ * namespaces, .holdfast/sweep/.all.json, which is the name of none; and what there is to do.
+ * Statistics and a place to go on from: whoever writes last is right. */
 #include "base/json.h"
 #include "base/layout.h"
 #include "sweep/sweep_inside.h"
@@ -151,9 +152,9 @@ static void read_cursor(struct json_reader *reader, struct sweep_cursor *cursor)
 
 /* ---- The object ---------------------------------------------------------------------- */
 
-static void memory_key(const struct hf_client *client, char ret_key[KEY_BYTES_MAX + 1])
+static void memory_key(const char *name, char ret_key[KEY_BYTES_MAX + 1])
 {
-    snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SWEEP_FOLDER "%s.json", client->space.ns);
+    snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SWEEP_FOLDER "%s.json", name);
 }
 
 static bool encode(const struct sweep_memory *memory, struct buffer *text)
@@ -194,13 +195,13 @@ static bool decode(struct view bytes, struct sweep_memory *ret_memory)
     return true;
 }
 
-enum hf_status sweep_remember(struct hf_client *client, const struct sweep_memory *memory,
-                              struct hf_error *error)
+enum hf_status sweep_remember(struct hf_client *client, bool all,
+                              const struct sweep_memory *memory, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
     enum hf_status status = HF_OK;
-    memory_key(client, key);
+    memory_key(all ? LAYOUT_SWEEP_ALL : client->space.ns, key);
     if (!encode(memory, &text)) {
         status = error_no_memory(error);
     } else {
@@ -215,12 +216,12 @@ enum hf_status sweep_remember(struct hf_client *client, const struct sweep_memor
     return status;
 }
 
-enum hf_status sweep_recall(struct hf_client *client, struct sweep_memory *ret_memory,
-                            struct hf_error *error)
+static enum hf_status recall(struct hf_client *client, const char *name,
+                             struct sweep_memory *ret_memory, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
-    memory_key(client, key);
+    memory_key(name, key);
     struct get_call get = { .key = view_of(key),
                             .body = &text,
                             .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
@@ -238,21 +239,47 @@ enum hf_status sweep_recall(struct hf_client *client, struct sweep_memory *ret_m
     return error_clear(error);
 }
 
+enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
+                            struct hf_error *error)
+{
+    return recall(client, all ? LAYOUT_SWEEP_ALL : client->space.ns, ret_memory, error);
+}
+
+enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,
+                                struct sweep_memory *ret_memory, struct hf_error *error)
+{
+    struct sweep_memory sum = { 0 }, one;
+    enum hf_status status = recall(client, LAYOUT_SWEEP_ALL, &sum, error);
+    for (size_t i = 0; i < names->count && status == HF_OK; i++) {
+        status = recall(client, names->names[i], &one, error);
+        if (status != HF_OK || one.total.runs == 0)
+            continue;
+        sweep_report_add(&sum.total, &one.total);
+        if (one.at.us > sum.at.us) {
+            sum.at = one.at;
+            sum.last = one.last;
+        }
+    }
+    if (status == HF_OK)
+        *ret_memory = sum;
+    return status;
+}
+
 /* ---- What there is to do ------------------------------------------------------------- */
 
-/* So much is counted; then there is more. */
+/* So much is counted, and a page of each namespace; then there is more. */
 #define DUE_PAGES_MAX 16
 
 struct census {
     struct hf_client *client;
     struct sweep_due *due;
-    unsigned pages; /* that were listed */
+    size_t pages, pages_max; /* that were listed, and may be */
 };
 
 /* The next page, unless that were too many. */
 static bool next_page(struct census *census, struct pages *pages)
 {
-    if (census->pages >= DUE_PAGES_MAX) {
+    if (census->pages >= census->pages_max) {
         census->due->more = census->due->more || !pages->begun || pages->list.more;
         return false;
     }
@@ -300,15 +327,20 @@ static enum hf_status count_hours(struct census *census, struct view folder, uin
     return pages_end(&pages, status, error);
 }
 
-enum hf_status sweep_due(struct hf_client *client, struct sweep_due *ret_due,
-                         struct hf_error *error)
+enum hf_status sweep_due(struct hf_client *client, const struct sweep_names *names,
+                         struct sweep_due *ret_due, struct hf_error *error)
 {
     char folder[KEY_BYTES_MAX + 1];
     struct sweep_due due = { 0 };
-    struct census census = { .client = client, .due = &due };
-    expiry_folder(client, folder);
-    enum hf_status status =
-        count_hours(&census, view_of(folder), &due.lease_hours, &due.lease_entries, error);
+    struct census census = { .client = client,
+                             .due = &due,
+                             .pages_max = DUE_PAGES_MAX + names->count };
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < names->count && status == HF_OK; i++) {
+        expiry_folder(view_of(names->names[i]), folder);
+        status =
+            count_hours(&census, view_of(folder), &due.lease_hours, &due.lease_entries, error);
+    }
     if (status == HF_OK)
         status = count_hours(&census, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), &due.txn_hours,
                              &due.txn_entries, error);

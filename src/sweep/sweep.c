@@ -61,6 +61,7 @@ void sweep_report_add(struct sweep_report *total, const struct sweep_report *run
 {
     struct sweep_report sum = {
         .runs = total->runs + run->runs,
+        .namespaces = run->namespaces,
         .ops = total->ops + run->ops,
         .leases_cleared = total->leases_cleared + run->leases_cleared,
         .stages_settled = total->stages_settled + run->stages_settled,
@@ -101,14 +102,14 @@ static bool has_time(const struct sweep_run *run)
 /* Whether somebody else is at work, for whom an idle run stops. */
 static bool gives_way(struct sweep_run *run, enum sweep_stop *ret_why)
 {
-    struct hf_client *client = run->client;
+    struct hf_client *caller = run->caller;
     uint64_t peers = 0;
-    bool told = run->peers_known && store_peer_changes(client->store, &peers);
-    if (atomic_load(&client->activity.count) != run->activity)
+    bool told = run->peers_known && store_peer_changes(caller->store, &peers);
+    if (atomic_load(&caller->activity.count) != run->activity)
         *ret_why = SWEEP_STOP_ACTIVITY;
     else if (told && peers != run->peers)
         *ret_why = SWEEP_STOP_PEERS;
-    else if (atomic_load(&client->activity.conflicts) != run->conflicts)
+    else if (spaces_conflicts(run) != run->conflicts)
         *ret_why = SWEEP_STOP_CONFLICT;
     else
         return false;
@@ -144,7 +145,7 @@ bool run_page(struct sweep_run *run, struct pages *pages)
     struct mono_time began = env_now(run->client->env);
     pages->list.deadline = run_deadline(run);
     bool there = pages_next(pages, run->client->store);
-    clock_learn(&run->client->clock, &pages->list.stamp);
+    clock_learn(&run->caller->clock, &pages->list.stamp);
     note_step(run, began);
     return there;
 }
@@ -208,23 +209,24 @@ struct mono_time run_deadline(const struct sweep_run *run)
 struct evidence run_evidence(struct sweep_run *run)
 {
     struct evidence evidence = { .nonce = VIEW("") };
-    clock_evidence(&run->client->clock, &evidence);
+    clock_evidence(&run->caller->clock,
+                   &evidence); /* which has seen the most of the store's time */
     return evidence;
 }
 
-/* One raise a run, and one an hour: there are only so many. */
+/* Of each namespace one raise per run, and one per hour: there are only so many. */
 static enum hf_status raise_epoch(struct sweep_run *run, struct hf_error *error)
 {
     struct hf_client *client = run->client;
     struct evidence evidence = run_evidence(run);
     struct hour hour = hour_now(client, &evidence);
-    if (run->epoch_raised || hour.number == run->cursor->raised_hour)
+    if (run->space->epoch_raised || hour.number == run->raised_before)
         return HF_OK;
     enum hf_status status =
         epoch_raise(client->store, &client->clock, view_of(client->space.ns), run_deadline(run),
-                    &run->epoch, error);
-    run->epoch_raised = status == HF_OK;
-    if (run->epoch_raised)
+                    &run->space->epoch, error);
+    run->space->epoch_raised = status == HF_OK;
+    if (run->space->epoch_raised)
         run->cursor->raised_hour = hour.number;
     return status;
 }
@@ -233,16 +235,17 @@ enum hf_status run_epoch(struct sweep_run *run, uint64_t above, uint64_t *ret_ep
                          struct hf_error *error)
 {
     struct hf_client *client = run->client;
+    struct run_space *space = run->space;
     enum hf_status status = HF_OK;
-    if (!run->epoch_known) {
+    if (!space->epoch_known) {
         status = epoch_have(client->store, &client->clock, view_of(client->space.ns),
-                            run_deadline(run), &run->epoch, /* limits */ NULL, error);
-        run->epoch_known = status == HF_OK;
+                            run_deadline(run), &space->epoch, /* limits */ NULL, error);
+        space->epoch_known = status == HF_OK;
     }
-    if (status == HF_OK && run->epoch <= above && RULE(PURGE_RAISES_EPOCH))
+    if (status == HF_OK && space->epoch <= above && RULE(PURGE_RAISES_EPOCH))
         status = raise_epoch(run, error);
     if (status == HF_OK)
-        *ret_epoch = run->epoch;
+        *ret_epoch = space->epoch;
     return status;
 }
 
@@ -270,6 +273,7 @@ static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
         size_t part = (first + i) % count;
         run->again = run->options->dry_run && run->options->full &&
                      (parts[part] == sweep_leases || parts[part] == sweep_records);
+        space_leave(run);
         status = parts[part](run, error);
         run->cursor->turn = status != HF_OK || run->stopped ? (part + 1) % count : 0;
     }
@@ -285,10 +289,15 @@ static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
     run->began = env_now(run->client->env);
     run->end = mono_add(run->began, run->options->settings.runtime_max);
     run->activity = atomic_load(&run->client->activity.count);
-    run->conflicts = atomic_load(&run->client->activity.conflicts);
+    run->conflicts = spaces_conflicts(run);
+    run->raised_before = run->cursor->raised_hour;
     run->peers_known = store_peer_changes(run->client->store, &run->peers);
-    enum hf_status status = sweep_parts(run, error);
+    enum hf_status status = spaces_open(run, error);
+    if (status == HF_OK)
+        status = sweep_parts(run, error);
     struct sweep_report *report = run->report;
+    report->namespaces = run->names.count;
+    spaces_close(run);
     if (status != HF_OK && !mono_before(env_now(run->client->env), run->end))
         stop(run, SWEEP_STOP_TIME);
     if (status != HF_OK && run->stopped && run->stop != SWEEP_STOP_FAILED)
@@ -316,7 +325,8 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
     report->stop = SWEEP_STOP_BUSY;
     if (atomic_exchange(&client->env->sweeping, true))
         return error_clear(error);
-    struct sweep_run run = { .client = client,
+    struct sweep_run run = { .caller = client,
+                             .client = client,
                              .options = options,
                              .cursor = options->dry_run ? &own : cursor,
                              .report = report,

@@ -19,6 +19,7 @@ struct sweep_settings {
     struct span op_delay;    /* between two entries */
     uint64_t ops_max;        /* entries looked at in a run, a partition counts as one */
     struct span runtime_max; /* of a run; nothing is begun that would not end by then */
+    bool all_namespaces;     /* else that of the client alone */
 };
 
 #define SWEEP_SETTINGS                                   \
@@ -59,6 +60,7 @@ const char *sweep_stop_text(enum sweep_stop stop);
  * behalf leases were cleared, also by operations, is in hf_client.shared.cleared. */
 struct sweep_report {
     uint64_t runs;
+    uint64_t namespaces;      /* of the last run: that it covers */
     uint64_t ops;             /* entries looked at */
     uint64_t leases_cleared;  /* that were provably over */
     uint64_t stages_settled;  /* of transactions that were over */
@@ -86,7 +88,7 @@ struct sweep_cursor {
     char partition[PARTITION_BYTES_MAX + 1]; /* the last one that was tended */
     char full[KEY_BYTES_MAX + 1];            /* of a full run: the last object looked at */
     uint64_t turn; /* which of these the next run begins with, so that none waits for ever */
-    int64_t raised_hour; /* the last in which the epoch was raised */
+    int64_t raised_hour; /* the last in which the epoch of a namespace was raised */
 };
 
 struct sweep_options {
@@ -101,10 +103,10 @@ struct sweep_options {
     void (*failed)(void *argument, struct view about, const struct hf_error *error);
 };
 
-/* One run over the client's namespace, the transactions and the partitions; *report is set to what
- * it did. One at a time in a process: else it is OK, and has stopped as BUSY, having done nothing.
- * A failure of the store ends it with that status, and the report says what was done before; a
- * failing entry does not. A dry run leaves the cursor as it is. */
+/* One run over the client's namespace, or all of them, the transactions and the partitions; *report
+ * is set to what it did. One at a time in a process: else it is OK, and has stopped as BUSY, having
+ * done nothing. A failure of the store ends it with that status, and the report says what was done
+ * before; a failing entry does not. A dry run leaves the cursor as it is. */
 enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
                          struct sweep_cursor *cursor, struct sweep_report *report,
                          struct hf_error *error);
@@ -125,17 +127,32 @@ void sweeper_report(struct sweeper *sweeper, struct sweep_report *ret_report);
 
 /* ---- What there is to do, and what was done ------------------------------------------ */
 
-/* What the store remembers of the sweeps of a namespace: .holdfast/sweep/<ns>.json. */
+/* The namespaces of a store, in byte order: those that have tables or an epoch, and the client's.
+ * UNAVAILABLE when there are more than NAMESPACES_MAX. Without `all` only the client's. */
+struct sweep_names {
+    char (*names)[NAME_BYTES_MAX + 1];
+    size_t count;
+};
+enum hf_status sweep_names_find(struct hf_client *client, bool all, struct mono_time deadline,
+                                struct sweep_names *ret_names, struct hf_error *error);
+void sweep_names_release(struct sweep_names *names);
+
+/* What the store remembers of the sweeps of a namespace: .holdfast/sweep/<ns>.json, and of those
+ * of all of them: .holdfast/sweep/.all.json. */
 struct sweep_memory {
     struct sweep_cursor cursor;
     struct sweep_report last, total;
     struct wall_time at; /* when the last run ended, for people */
 };
-enum hf_status sweep_remember(struct hf_client *client, const struct sweep_memory *memory,
-                              struct hf_error *error);
+enum hf_status sweep_remember(struct hf_client *client, bool all,
+                              const struct sweep_memory *memory, struct hf_error *error);
 /* All zero when there is none, or it cannot be read. */
-enum hf_status sweep_recall(struct hf_client *client, struct sweep_memory *ret_memory,
+enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error);
+
+/* Of sweeps of all namespaces and of each of these: the last run of any, and the sum of all. */
+enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,
+                                struct sweep_memory *ret_memory, struct hf_error *error);
 
 /* What a run would find in the indexes; counts up to a bound. */
 struct sweep_due {
@@ -144,7 +161,7 @@ struct sweep_due {
     uint64_t later_hours; /* that are not over yet */
     bool more;            /* there is more than was counted */
 };
-enum hf_status sweep_due(struct hf_client *client, struct sweep_due *ret_due,
-                         struct hf_error *error);
+enum hf_status sweep_due(struct hf_client *client, const struct sweep_names *names,
+                         struct sweep_due *ret_due, struct hf_error *error);
 
 #endif

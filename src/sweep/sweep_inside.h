@@ -6,15 +6,27 @@
 #include "store/pages.h"
 #include "sweep/sweep.h"
 
+/* A namespace, as a run knows it. */
+struct run_space {
+    bool epoch_known, epoch_raised;
+    uint64_t epoch; /* no table is born there from now on with tokens below it */
+};
+
 /* A run. Its counts go to `report`; it ends when `stopped`, and `stop` says why. */
 struct sweep_run {
-    struct hf_client *client;
+    struct hf_client *caller; /* whose run it is */
+    struct hf_client
+        *client; /* of the namespace that is being swept: the caller's, or its own */
+    struct sweep_names names; /* the namespaces that it covers ... */
+    struct run_space *spaces; /* ... and what it knows of each */
+    struct run_space *space;  /* that of `client` */
     const struct sweep_options *options;
     struct sweep_cursor *cursor;
     struct sweep_report *report;
     struct mono_time began, end;
-    uint64_t activity; /* operations that callers had begun before it */
-    uint64_t conflicts;
+    uint64_t activity;  /* operations that callers had begun before it */
+    uint64_t conflicts; /* as many there were before it; those of clients that it has closed: */
+    uint64_t conflicts_noted;
     bool peers_known; /* how the store stood as for the changes of other processes: */
     uint64_t peers;
     bool again; /* what is looked at in a dry run was, or will be, by another part of it */
@@ -24,8 +36,7 @@ struct sweep_run {
     struct span longest;          /* so long took the longest entry or page */
     unsigned failures_in_row;
     struct hf_error trouble; /* the store's, which ended the run */
-    bool epoch_known, epoch_raised;
-    uint64_t epoch; /* of the namespace: no table is born from now on with tokens below it */
+    int64_t raised_before;   /* the hour in which an earlier run has raised epochs */
 };
 
 /* ---- Going on (sweep.c) -------------------------------------------------------------- */
@@ -54,6 +65,22 @@ struct evidence run_evidence(struct sweep_run *run);
  * once a run, and not if a run of this hour has done so: then it may be no higher than that. */
 enum hf_status run_epoch(struct sweep_run *run, uint64_t above, uint64_t *ret_epoch,
                          struct hf_error *error);
+
+/* ---- Namespaces (spaces.c) ----------------------------------------------------------- */
+
+enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error);
+void spaces_close(struct sweep_run *run);
+
+/* Goes on with this namespace, one of run->names; and with the caller's, which is among them. */
+enum hf_status space_enter(struct sweep_run *run, size_t index, struct hf_error *error);
+
+void space_leave(struct sweep_run *run);
+
+/* The one that a key is in, by its first name; false when it is in none of them. */
+bool space_of_key(const struct sweep_run *run, struct view key, size_t *ret_index);
+
+/* Writes of this run that were refused so far. */
+uint64_t spaces_conflicts(const struct sweep_run *run);
 
 /* Copies a key into a cursor. */
 void cursor_set(char cursor[KEY_BYTES_MAX + 1], struct view key);
@@ -139,6 +166,6 @@ enum hf_status record_clear(struct sweep_run *run, struct view id, bool *ret_gon
                             struct hf_error *error);
 
 /* "<ns>/.lease-index/" */
-void expiry_folder(const struct hf_client *client, char ret_key[KEY_BYTES_MAX + 1]);
+void expiry_folder(struct view ns, char ret_key[KEY_BYTES_MAX + 1]);
 
 #endif

@@ -1,0 +1,133 @@
+/* spaces.c: the namespaces that a run covers: that of the client, or all that the store has. A
+ * client of each is made when it is reached, and closed when it is left. */
+#include "lock/restore.h"
+#include "sweep/sweep_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Their names --------------------------------------------------------------------- */
+
+static enum hf_status add_name(void *argument, const char *ns, struct hf_error *error)
+{
+    struct sweep_names *names = argument;
+    void *grown = realloc(names->names, (names->count + 1) * sizeof *names->names);
+    if (!grown)
+        return error_no_memory(error);
+    names->names = grown;
+    snprintf(names->names[names->count++], sizeof *names->names, "%s", ns);
+    return HF_OK;
+}
+
+enum hf_status sweep_names_find(struct hf_client *client, bool all, struct mono_time deadline,
+                                struct sweep_names *ret_names, struct hf_error *error)
+{
+    struct sweep_names names = { 0 };
+    struct view own = view_of(client->space.ns);
+    enum hf_status status =
+        all ? restore_namespaces(client->store, &own, 1, deadline, add_name, &names, error)
+            : add_name(&names, client->space.ns, error);
+    if (status == HF_OK)
+        *ret_names = names;
+    else
+        sweep_names_release(&names);
+    return status;
+}
+
+void sweep_names_release(struct sweep_names *names)
+{
+    free(names->names);
+    *names = (struct sweep_names){ 0 };
+}
+
+/* ---- Of a run ------------------------------------------------------------------------ */
+
+enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
+{
+    bool all = run->options->settings.all_namespaces;
+    enum hf_status status =
+        sweep_names_find(run->caller, all, run_deadline(run), &run->names, error);
+    if (status != HF_OK)
+        return status;
+    run->spaces = calloc(run->names.count, sizeof *run->spaces);
+    if (!run->spaces)
+        return error_no_memory(error);
+    run->space = run->spaces;
+    return HF_OK;
+}
+
+/* What the client of a namespace has counted is its caller's. */
+void space_leave(struct sweep_run *run)
+{
+    struct hf_client *caller = run->caller, *made = run->client;
+    size_t own = 0;
+    space_of_key(run, view_of(caller->space.ns), &own);
+    run->space = run->spaces ? &run->spaces[own] : NULL;
+    if (made == caller)
+        return;
+    run->conflicts_noted += atomic_load(&made->activity.conflicts);
+    env_mutex_lock(&caller->shared.mutex);
+    for (size_t i = 0; i < SWEEP_MODES; i++)
+        caller->shared.cleared[i] += made->shared.cleared[i];
+    env_mutex_unlock(&caller->shared.mutex);
+    run->client = caller;
+    hf_client_close(made);
+}
+
+void spaces_close(struct sweep_run *run)
+{
+    space_leave(run);
+    free(run->spaces);
+    run->spaces = run->space = NULL;
+    sweep_names_release(&run->names);
+}
+
+enum hf_status space_enter(struct sweep_run *run, size_t index, struct hf_error *error)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_client *caller = run->caller, *made;
+    const char *ns = run->names.names[index];
+    if (strcmp(ns, run->client->space.ns) == 0) {
+        run->space = &run->spaces[index];
+        return HF_OK;
+    }
+    space_leave(run);
+    if (strcmp(ns, caller->space.ns) != 0) {
+        options.ns = ns;
+        options.holder = caller->holder;
+        if (client_new(caller->store, &options, &made, error) != HF_OK)
+            return error->status;
+        made->space.settings = caller->space.settings;
+        made->hour = caller->hour;
+        run->client = made;
+    }
+    run->space = &run->spaces[index];
+    return HF_OK;
+}
+
+bool space_of_key(const struct sweep_run *run, struct view key, size_t *ret_index)
+{
+    struct view name = view_first(key, view_find(key, '/'));
+    size_t from = 0, to = run->names.count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = view_compare(view_of(run->names.names[middle]), name);
+        if (order == 0) {
+            *ret_index = middle;
+            return true;
+        }
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return false;
+}
+
+uint64_t spaces_conflicts(const struct sweep_run *run)
+{
+    uint64_t count = run->conflicts_noted + atomic_load(&run->caller->activity.conflicts);
+    if (run->client != run->caller)
+        count += atomic_load(&run->client->activity.conflicts);
+    return count;
+}
