@@ -263,7 +263,9 @@ HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *con
 HF_API void hf_lock_free(struct hf_lock *lock);
 
 /* Frees the handle and leaves a lease that it holds as it stands, for whoever has its text
- * (hf_lock_text): from now on nobody renews it but they. NULL is fine. */
+ * (hf_lock_text): from now on nobody renews it but they. If this handle acquired it, with a ttl of
+ * 5 minutes or more, it is noted first where a sweep will find it: one request, of 5 seconds at
+ * most. NULL is fine. */
 HF_API void hf_lock_detach(struct hf_lock *lock);
 
 #define HF_WAIT_FOREVER INT64_MAX

@@ -260,6 +260,45 @@ static void a_brief_lock_costs_no_entry(void **state)
     hf_lock_free(lock);
 }
 
+/* Requests for a lease of this ttl, of a table that is known, that is left to others. */
+static struct counts cost_of_leaving(struct pair *pair, const char *scope, int64_t ttl_ms)
+{
+    struct hf_lock_options options = { .ttl_ms = ttl_ms, .no_renewal = true };
+    struct hf_lock *lock = lock_with(&pair->one, scope, &options);
+    script_counts(&pair->one.way);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
+    hf_lock_detach(lock);
+    return script_counts(&pair->one.way);
+}
+
+static void a_long_lease_that_is_left_costs_one_entry(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_client *client = pair->one.client;
+    char key[KEY_BYTES_MAX + 1], expected[KEY_BYTES_MAX + 1], text[HF_LEASE_TEXT_MAX];
+    struct hf_lock *warm = lock_held(&pair->one, "range:7:0-1", 3600000);
+    IS(HF_OK, hf_lock_release(warm, NULL));
+    hf_lock_free(warm);
+    ASSERT(cost_of_leaving(pair, "range:7:10-19", 299000).puts == 1);
+    ASSERT(entries(&pair->world, NULL) == 0);
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&client->clock, &evidence);
+    struct hour hour = hour_after(client, &evidence, SPAN_MS(3000000));
+    struct counts counts = cost_of_leaving(pair, "range:7:20-29", 3000000);
+    ASSERT(counts.puts == 2 && counts.gets + counts.looks + counts.others == 0);
+    ASSERT(entries(&pair->world, key) == 1);
+    ASSERT(expiry_key(client, VIEW("default/inode/7.json"), hour, expected));
+    ASSERT(strcmp(key, expected) == 0);
+    ASSERT(cost_of_leaving(pair, "range:7:30-39", 3000000).puts == 1); /* there is one */
+    struct hf_lock *lock = lock_held(&pair->one, "deploy", 3600000), *adopted;
+    IS(HF_OK, hf_lock_text(lock, text, NULL));
+    IS(HF_OK, hf_lock_adopt(pair->two.client, text, NULL, &adopted, NULL));
+    script_counts(&pair->two.way);
+    hf_lock_detach(adopted); /* whoever has acquired it has seen to that, or will */
+    ASSERT(script_counts(&pair->two.way).puts == 0);
+    hf_lock_free(lock);
+}
+
 static void a_lock_that_is_held_has_one_entry(void **state)
 {
     struct pair *pair = *state;
@@ -559,6 +598,9 @@ int main(int argc, char **argv)
         IT("a strange entry is not read, an unknown member is passed over",
            a_strange_entry_is_not_read),
         PAIR("a brief lock costs no entry", a_brief_lock_costs_no_entry),
+        PAIR("a lease of 5 minutes or more that is left to others costs one entry, a shorter "
+             "none",
+             a_long_lease_that_is_left_costs_one_entry),
         PAIR("a lock that is held past half of its ttl has one entry in the hour of its end",
              a_lock_that_is_held_has_one_entry),
         PAIR("locks of one table have one entry", locks_of_one_table_have_one_entry),

@@ -107,6 +107,28 @@ def _(s):
         until(lambda: entries(s) < left - 1, "it has gone on when the store was idle again")
 
 
+# ---- What the index knows -----------------------------------------------------------------------
+
+
+@it("acquire with a ttl of 5 minutes or more enters the expiry index, by one request", LOCAL)
+def _(s):
+    def puts(*command):
+        traced = s.run(*command, "--no-wait", "--trace", "--json").stderr.splitlines()
+        return [row["key"] for row in map(json.loads, traced) if row["call"] in ("put", "change") and
+                row["status"] == "OK"]
+    s.run("acquire", "warm", "-q", "--ttl", "1h", "--no-wait")  # records the longest ttl
+    for name in ("long", "brief"):
+        s.run("acquire", name, "-q", "--ttl", "10s", "--no-wait")
+    for name in ("long", "brief"):
+        s.run("locks", "break", name, "-q", "--reason", "test")
+    equal(puts("acquire", "brief", "--ttl", "4m"), ["default/meta/brief.json"])
+    made = puts("acquire", "long", "--ttl", "50m")
+    equal((len(made), made[0]), (2, "default/meta/long.json"))
+    true(made[1].startswith("default/.lease-index/") and made[1].endswith("/meta/long.json"), made)
+    made = puts("key", "acquire", "key", "--ttl", "50m")
+    true(made[-1].endswith("/meta/key.json") and made[-1].startswith("default/.lease-index/"), made)
+
+
 # ---- Namespaces ---------------------------------------------------------------------------------
 
 

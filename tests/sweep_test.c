@@ -35,6 +35,19 @@ static void what_expired_is_cleared(void **state)
     assert_int_equal(run(kit).ops, 0);
 }
 
+/* It has no keeper: who acquired it is gone. */
+static void a_long_lease_that_was_left_is_found(void **state)
+{
+    struct sweep_kit *kit = *state;
+    leave_lock(&kit->two, "long", 50 * 60000);
+    leave_lock(&kit->two, "brief", 60000);
+    assert_int_equal(objects(kit, ENTRIES), 1);
+    pass(kit, HOURS(3));
+    assert_int_equal(run(kit).leases_cleared, 1);
+    assert_int_equal(leases(kit, "long"), 0);
+    assert_int_equal(leases(kit, "brief"), 1); /* until somebody touches it, or a full run */
+}
+
 static void what_an_idle_sweep_clears_is_counted_as_such(void **state)
 {
     struct sweep_kit *kit = *state;
@@ -53,7 +66,9 @@ static void what_an_idle_sweep_clears_is_counted_as_such(void **state)
 static void leave_live_lock(struct sweep_kit *kit)
 {
     pass(kit, SPAN_S(3600 - 1000 - 60));
+    way_shut(&kit->two.way, ENTRIES, REFUSE(HF_UNAVAILABLE)); /* none of the hour of its end */
     leave_lock(&kit->two, "live", 3600000);
+    way_open(&kit->two.way);
     enter(kit, "live");
     pass(kit, SPAN_S(120));
 }
@@ -725,6 +740,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SWEEP("leases that are over are cleared by their entries, which then go",
               what_expired_is_cleared),
+        SWEEP("a long lease that was left to others is found when it has ended",
+              a_long_lease_that_was_left_is_found),
         SWEEP("leases are counted as cleared by an idle sweep",
               what_an_idle_sweep_clears_is_counted_as_such),
         SWEEP("the entry of a live lease is moved to its hour, the lease left as it is",

@@ -71,7 +71,8 @@ const struct command sweep_commands[] = {
                      "on.",
                      "What a run costs grows with what has expired, not with what exists. The "
                      "index knows of leases that a process has kept alive for more than half "
-                     "of their ttl, from the hour after their end on.",
+                     "of their ttl, and of those that 'acquire' granted for 5 minutes or "
+                     "more, from the hour after their end on.",
                      "--full lists the tables of the namespaces, the larger states of keys, "
                      "all "
                      "records of transactions and fenced objects: for what the index does "

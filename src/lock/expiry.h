@@ -6,7 +6,8 @@
  * table says. So the calendar of whoever writes is good enough here. The keeper writes an entry
  * for each table whose lease it holds for longer than half of its ttl, once an hour of the end, so
  * that a brief lock costs none; one that dies before that is found by whoever touches it, or by a
- * full sweep. docs/design.md section 9. */
+ * full sweep. A lease that is left to whoever has its text (hf_lock_detach) has no keeper: it is
+ * entered then, if it is long. docs/design.md section 9. */
 #ifndef LOCK_EXPIRY_H
 #define LOCK_EXPIRY_H
 
@@ -16,6 +17,11 @@
  * (client->hour). */
 #define HOUR_SPAN      SPAN_S(3600)
 #define HOUR_TEXT_SIZE 10
+
+/* A lease without a keeper is long from here on: as long as the idle sweeper waits for the store to
+ * be idle. A shorter one is over before a sweep could be there, and costs no entry. */
+#define EXPIRY_TTL_LONG SPAN_S(300)
+
 struct hour {
     int64_t number;
 };

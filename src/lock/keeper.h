@@ -49,6 +49,10 @@ void keeper_give_all_back(struct hf_client *client);
 
 /* ---- Entries of the expiry index (keeper_index.c) ------------------------------------- */
 
+/* A lease that this process has acquired is left to somebody else: if it is long, and its table has
+ * no entry for the hour in which it ends, one is written now. It is a hint, so it may fail. */
+void keeper_index_left(struct hf_lock *lock);
+
 /* Wakes the indexer, or starts it, when an entry is due; else *next is no later than when one will
  * be. With the mutex held. */
 void keeper_index_locked(struct hf_client *client, struct mono_time *next);

@@ -113,6 +113,21 @@ static void write_entries(void *argument)
     env_mutex_unlock(&keeper->mutex);
 }
 
+void keeper_index_left(struct hf_lock *lock)
+{
+    struct hf_client *client = lock->client;
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&client->clock, &evidence);
+    if (lock->adopted || !lock->place->in_index || lock->ttl.us < EXPIRY_TTL_LONG.us ||
+        !hour_is_known(client, &evidence))
+        return;
+    struct hour hour = hour_of_end(lock, &evidence);
+    env_mutex_lock(&client->keeper.mutex);
+    if (!has_entry_locked(lock->place, hour))
+        write_entry_locked(client, lock, hour);
+    env_mutex_unlock(&client->keeper.mutex);
+}
+
 void keeper_index_locked(struct hf_client *client, struct mono_time *next)
 {
     struct keeper *keeper = &client->keeper;

@@ -631,6 +631,7 @@ void hf_lock_detach(struct hf_lock *lock)
 {
     if (!lock)
         return;
-    let_go(lock);
+    if (let_go(lock))
+        keeper_index_left(lock);
     free_handle(lock);
 }
