@@ -195,6 +195,8 @@
     ROW(READER_ASKS_THE_RECORD, "bank", "shows the state of before though the record commits") \
     ROW(COMMITTED_STAGE_IS_READ_AGAIN, "bank", "shows what was staged before the last change") \
     ROW(RECORD_PURGED_AFTER_D, "bank", "purges a record as soon as it is applied")             \
+    ROW(READ_RECORD_CLEARED_WHEN_APPLIED, "bank",                                              \
+        "clears a commit that it has read, applied or not")                                    \
     ROW(RECORD_PURGED_WHEN_APPLIED, "bank",                                                    \
         "purges a commit whose participants were not seen applied")                            \
     /* Sweeping. */                                                                            \

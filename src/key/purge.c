@@ -3,7 +3,10 @@
  * A record that says commit is the only thing that knows so as long as one of its stages stands:
  * it goes only when every participant was seen without its stage, and D after the decision, so
  * that nobody is still on the way who read the record or a stage before. One that says rollback
- * may go after D whatever stands: a missing one means the same. */
+ * may go after D whatever stands: a missing one means the same.
+ *
+ * The sweeper purges by the index; an operation that has read a record on its way clears it, too,
+ * once it has settled what it met. */
 #include "base/rule.h"
 #include "key/txn_inside.h"
 
@@ -79,6 +82,26 @@ static enum hf_status remove_record(struct hf_client *client, const struct txn_r
     }
     *error = call.error;
     return status;
+}
+
+bool record_is_due(struct hf_client *client, const struct txn_record *record)
+{
+    struct evidence evidence = { .nonce = VIEW("") };
+    clock_evidence(&client->clock, &evidence);
+    return client->store->traits.delete_conditional &&
+           record_may_purge(record, &client->space.settings, &evidence);
+}
+
+bool record_clear_read(struct hf_client *client, const struct txn_record *record,
+                       const struct etag *etag, bool settled)
+{
+    enum purge_result result = PURGE_NOT_YET;
+    struct hf_error ignored;
+    bool needed = record->state == TXN_COMMIT && !record->applied && !settled;
+    if (!record_is_due(client, record) || (needed && RULE(READ_RECORD_CLEARED_WHEN_APPLIED)))
+        return false;
+    return remove_record(client, record, etag, &result, &ignored) == HF_OK &&
+           result != PURGE_NOT_YET;
 }
 
 static enum hf_status purge_pending(struct hf_client *client, const struct txn_record *record,

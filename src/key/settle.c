@@ -70,19 +70,32 @@ enum hf_status stage_see(struct place *place, struct stage_sight *ret_sight,
 
 /* ---- What is decided ----------------------------------------------------------------- */
 
-static enum hf_status read_state(struct hf_client *client, struct view txn,
-                                 enum txn_state *ret_state, struct hf_error *error)
-{
+/* What is decided, and the record that says so, if one was read. */
+struct decision {
+    enum txn_state state;
+    bool read;
     struct txn_record record;
-    enum hf_status status = record_get(client, txn, &record, NULL, error);
-    if (status == HF_NOT_FOUND) {
-        *ret_state = TXN_ABSENT;
-        return HF_OK;
-    }
-    if (status != HF_OK)
+    struct etag etag;
+};
+
+static void decision_release(struct decision *decision)
+{
+    if (decision->read)
+        record_release(&decision->record);
+    decision->read = false;
+}
+
+static enum hf_status read_decision(struct hf_client *client, struct view txn,
+                                    struct decision *ret_decision, struct hf_error *error)
+{
+    struct decision decision = { .state = TXN_ABSENT };
+    enum hf_status status = record_get(client, txn, &decision.record, &decision.etag, error);
+    if (status != HF_OK && status != HF_NOT_FOUND)
         return status;
-    *ret_state = record.state;
-    record_release(&record);
+    decision.read = status == HF_OK;
+    if (decision.read)
+        decision.state = decision.record.state;
+    *ret_decision = decision;
     return HF_OK;
 }
 
@@ -130,29 +143,55 @@ static enum hf_status see_again(struct place *place, const struct stage_sight *s
     return HF_OK;
 }
 
-/* What is decided about a stage that stands there. HELD: nothing, and its lease is not over. */
+/* What is decided about a stage that stands there. HELD: nothing, and its lease is not over. The
+ * caller releases the decision, whatever comes of this. */
 static enum hf_status decide(struct place *place, const struct stage_sight *sight,
-                             enum txn_state *ret_state, struct hf_error *error)
+                             struct decision *decision, struct hf_error *error)
 {
     struct hf_client *client = place->client;
     struct view txn = view_of(sight->txn);
-    enum txn_state state = TXN_ROLLBACK;
+    enum txn_state *state = &decision->state;
     enum hf_status status = HF_OK;
     bool let_go = !RULE(TAKEN_UNTIL_DECIDED) && sight->abandoned && !sight->changes;
     if (!let_go)
-        status = read_state(client, txn, &state, error);
-    if (status == HF_OK && state == TXN_PENDING && !RULE(SETTLED_BY_THE_RECORD))
-        state = TXN_COMMIT;
-    if (status == HF_OK && state == TXN_ABSENT)
+        status = read_decision(client, txn, decision, error);
+    if (status == HF_OK && *state == TXN_PENDING && !RULE(SETTLED_BY_THE_RECORD))
+        *state = TXN_COMMIT;
+    if (status == HF_OK && *state == TXN_ABSENT)
         status = see_again(place, sight, error);
-    if (status == HF_OK && is_ours_to_decide(state, sight->abandoned))
-        status = record_rollback(client, txn, &state, error);
-    if (status == HF_OK && state == TXN_PENDING)
+    if (status == HF_OK && is_ours_to_decide(*state, sight->abandoned))
+        status = record_rollback(client, txn, state, error);
+    if (status == HF_OK && *state == TXN_PENDING)
         status = error_set(error, HF_HELD, "it is taken for transaction %s, which is pending",
                            sight->txn);
-    if (status == HF_OK)
-        *ret_state = state;
     return status;
+}
+
+/* ---- Clearing what is decided -------------------------------------------------------- */
+
+/* Of a commit with more participants it is left to the sweeper to look at all of them. */
+#define CLEAR_KEYS_MAX 16
+
+static enum hf_status stage_is_gone(struct hf_client *client, const struct txn_key *key,
+                                    struct view txn, bool *ret_gone);
+
+static bool all_are_gone(struct hf_client *client, const struct txn_record *record)
+{
+    bool gone = record->key_count <= CLEAR_KEYS_MAX;
+    for (size_t i = 0; i < record->key_count && gone; i++)
+        if (stage_is_gone(client, &record->keys[i], view_of(record->id), &gone) != HF_OK)
+            return false;
+    return gone;
+}
+
+/* The stage that it was read for is settled: so the record may be of no more use. */
+static void clear_decision(struct hf_client *client, const struct decision *decision)
+{
+    const struct txn_record *record = &decision->record;
+    if (!decision->read || !record_is_due(client, record))
+        return;
+    bool look = record->state == TXN_COMMIT && !record->applied;
+    record_clear_read(client, record, &decision->etag, look && all_are_gone(client, record));
 }
 
 /* ---- Settling ------------------------------------------------------------------------ */
@@ -177,22 +216,21 @@ static bool is_taken(const struct key_state *state, struct view enlist)
 
 /* One try. CONFLICT: another stage stands there by now. A stage of `enlist` itself under another
  * lease than ours is as good as anybody's: that lease is over, so it is rolled back. */
-static enum hf_status settle_once(struct place *place, struct view enlist,
-                                  struct change *change, struct hf_error *error)
+static enum hf_status settle_as(struct place *place, struct view enlist, struct change *change,
+                                struct decision *decision, struct hf_error *error)
 {
     struct stage_sight sight;
-    enum txn_state state = TXN_ROLLBACK;
     enum hf_status status = stage_see(place, &sight, error);
     bool own = view_equal(view_of(sight.txn), enlist);
     bool foreign =
         sight.there && (!own || (sight.token != change->token && RULE(OVER_FOR_ITS_OWN_TOO)));
     bool over = foreign && own; /* what the key was to be taken for is decided */
     if (status == HF_OK && foreign)
-        status = decide(place, &sight, &state, error);
+        status = decide(place, &sight, decision, error);
     if (status != HF_OK)
         return status;
     change->txn = foreign ? view_of(sight.txn) : VIEW("");
-    change->commit = state == TXN_COMMIT;
+    change->commit = decision->state == TXN_COMMIT;
     change->enlist = over ? VIEW("") : enlist;
     status = change_ask(place, change, (struct mono_time){ 0 }, error);
     change->txn = VIEW(""); /* it was ours */
@@ -200,10 +238,21 @@ static enum hf_status settle_once(struct place *place, struct view enlist,
                  (status == HF_HELD && change->outcome == HF_KEY_WAITING);
     if (again)
         return error_set(error, HF_CONFLICT, "other transactions take the key");
+    if (status == HF_OK)
+        clear_decision(place->client, decision);
     if (status == HF_OK && over)
         return error_set(error, HF_MISMATCH,
                          "an earlier lease of the transaction was over here: it is decided: %s",
-                         txn_state_name(state));
+                         txn_state_name(decision->state));
+    return status;
+}
+
+static enum hf_status settle_once(struct place *place, struct view enlist,
+                                  struct change *change, struct hf_error *error)
+{
+    struct decision decision = { .state = TXN_ROLLBACK };
+    enum hf_status status = settle_as(place, enlist, change, &decision, error);
+    decision_release(&decision);
     return status;
 }
 
@@ -282,6 +331,21 @@ static enum hf_status reach_key(struct hf_client *client, const struct txn_key *
         *ret_reach = reach;
     else
         reach_end(&reach);
+    return status;
+}
+
+static enum hf_status stage_is_gone(struct hf_client *client, const struct txn_key *key,
+                                    struct view txn, bool *ret_gone)
+{
+    struct reach reach;
+    struct stage_sight sight;
+    struct hf_error ignored;
+    enum hf_status status = reach_key(client, key, &reach, &ignored);
+    if (status != HF_OK)
+        return status;
+    status = stage_see(reach.place, &sight, &ignored);
+    *ret_gone = status == HF_OK && !(sight.there && view_equal(view_of(sight.txn), txn));
+    reach_end(&reach);
     return status;
 }
 

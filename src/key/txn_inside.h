@@ -46,6 +46,19 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
 enum hf_status record_announce(struct hf_client *client, struct view id,
                                struct hf_error *error);
 
+/* ---- Records whose time is over (purge.c) --------------------------------------------- */
+
+/* Whether an operation that has read this record may clear it, as far as time goes: D is proven to
+ * have passed since its decision. Only where the store deletes on condition: else somebody may have
+ * put a mark in its place since it was read. */
+bool record_is_due(struct hf_client *client, const struct txn_record *record);
+
+/* Deletes a record that is due, and had this ETag, if nobody needs it any more: it is a rollback,
+ * or every participant was seen without its stage; `settled`: by the caller, just now. Never
+ * earlier. What fails is left to the sweeper. True: it is gone. */
+bool record_clear_read(struct hf_client *client, const struct txn_record *record,
+                       const struct etag *etag, bool settled);
+
 /* ---- Stages (settle.c) --------------------------------------------------------------- */
 
 /* The stage of a transaction, as it stood in a document. */

@@ -175,14 +175,16 @@ static enum hf_status decide_pending(struct hf_client *client, const struct txn_
 }
 
 /* Settles what a record names, as it stands now: whoever has decided it may have known more keys.
- * It is noted there when that is all done. What fails is left to whoever touches the key. */
+ * When that is all done it is noted there, or the record is cleared away. What fails is left to
+ * whoever touches the key. */
 static void settle_all(struct hf_client *client, struct view id, bool commit)
 {
     struct record_op op;
     struct txn_record record;
+    struct etag etag;
     struct hf_error why;
     bool all = true;
-    if (record_get(client, id, &record, NULL, &why) != HF_OK)
+    if (record_get(client, id, &record, &etag, &why) != HF_OK)
         return;
     for (size_t i = 0; i < record.key_count; i++)
         if (stage_end(client, &record.keys[i], id, commit, &why) != HF_OK)
@@ -190,7 +192,7 @@ static void settle_all(struct hf_client *client, struct view id, bool commit)
     record_op_init(&op, RECORD_APPLIED, id, soon(client));
     op.keys = record.keys;
     op.key_count = record.key_count;
-    if (all && commit && !record.applied)
+    if (!record_clear_read(client, &record, &etag, all) && all && commit && !record.applied)
         record_change(client, &op, NULL);
     record_release(&record);
 }
