@@ -48,12 +48,12 @@ static void memory_holds(struct hf_client *client, struct view bytes)
     struct sweep_memory memory, again;
     struct hf_error error;
     put(client, memory_key_of, bytes);
-    check(sweep_recall(client, &memory, &error) == HF_OK);
+    check(sweep_recall(client, /* all */ false, &memory, &error) == HF_OK);
     cursor_holds(&memory.cursor);
     check(memory.last.stop < SWEEP_STOP_COUNT && memory.total.stop < SWEEP_STOP_COUNT);
     check(memory.at.us >= 0 && memory.last.duration.us >= 0);
-    check(sweep_remember(client, &memory, &error) == HF_OK);
-    check(sweep_recall(client, &again, &error) == HF_OK);
+    check(sweep_remember(client, /* all */ false, &memory, &error) == HF_OK);
+    check(sweep_recall(client, /* all */ false, &again, &error) == HF_OK);
     same_cursor(&memory.cursor, &again.cursor);
     same_report(&memory.last, &again.last);
     same_report(&memory.total, &again.total);
@@ -71,7 +71,7 @@ static void sweep_holds(struct hf_client *client)
     struct sweep_report report;
     struct hf_error error;
     options.settings.op_delay = SPAN_US(0);
-    check(sweep_recall(client, &memory, &error) == HF_OK);
+    check(sweep_recall(client, /* all */ false, &memory, &error) == HF_OK);
     check(sweep_run(client, &options, &memory.cursor, &report, &error) == HF_OK);
     check(report.stop == SWEEP_STOP_DONE);
     cursor_holds(&memory.cursor);
