@@ -83,7 +83,8 @@ static void sight_holds(struct hf_client *client, struct view bytes)
     struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
     struct sweep_report report = { 0 };
     struct sweep_cursor cursor = { .turn = 0 };
-    struct sweep_run run = { .client = client,
+    struct sweep_run run = { .caller = client,
+                             .client = client,
                              .options = &options,
                              .cursor = &cursor,
                              .report = &report,

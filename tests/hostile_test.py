@@ -265,7 +265,7 @@ OTHERS = ["store probe", "store ls -r", "store restored --yes", "elect ls builde
 KINDS = [
     ("the format document", r"\.holdfast/format\.json", OTHERS + LOCKS[:4]),
     ("the epoch", r"\.holdfast/epoch/default\.json", OTHERS + LOCKS + KEYS[:6]),
-    ("what was swept", r"\.holdfast/sweep/default\.json", ["sweep --once", "sweep status", "sweep --full"]),
+    ("what was swept", r"\.holdfast/sweep/\.all\.json", ["sweep --once", "sweep status", "sweep --full"]),
     ("the table of a name", r"default/meta/deploy\.json", LOCKS),
     ("the table of paths", r"default/paths\.json",
      LOCKS[:2] + ["acquire --no-wait path:/a/b", "acquire --no-wait path:/z", "sweep --full"]),

@@ -37,8 +37,8 @@ struct lease_settings {
 /* No ttl is longer, whatever a table or a client allows. */
 #define LEASE_TTL_MAX SPAN_S(24 * 3600)
 
-/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which may
- * be NULL, says what to do about it. */
+/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which
+ * may be NULL, says what to do about it. */
 enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
                          struct hf_error *error);
 
