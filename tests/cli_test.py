@@ -714,7 +714,7 @@ def _(s):
         ("INVALID", ["--recursive", "store", "ls"], "must come after it"),
         ("INVALID", ["store", "ls", "--store", "nothing"], "not the URL of a store"),
         ("INVALID", ["store", "ls", "--store", "ftp:x"], "ftp:"),
-        ("INVALID", ["help", "nonsense"], "no command 'nonsense'"),
+        ("INVALID", ["help", "nonsense"], "lists the commands"),
         ("NOT_FOUND", ["store", "get", "none"], "no such object"),
     ):
         text = error(s, status, *args)

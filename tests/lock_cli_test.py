@@ -852,7 +852,7 @@ def _(s):
         ("LOST", ["renew", "7:nobody-1:default/meta/job.json"], "no such lease"),
         ("LOST", ["renew", "9" + lease], "over"),
         ("INVALID", ["locks", "show", "Deploy"], "write 'deploy'"),
-        ("NOT_FOUND", ["locks", "break", "nothing", "--reason", "x"], "default/meta/nothing.json"),
+        ("NOT_FOUND", ["locks", "break", "nothing", "--reason", "x"], "no such lock"),
         ("INVALID", ["locks", "break", "job", "--reason", ""], "--reason"),
         ("INVALID", ["locks", "break", "job", "--reason", "x" * 2000], "at most"),
         ("INVALID", ["locks", "watch", "--interval", "1ms"], "50ms"),

@@ -397,8 +397,9 @@ ON_TERMINAL = [
      "holdfast: store get logo.png: INVALID: it is binary, and would disturb the terminal: name "
      "a file to write it to, or add --force",
      STORE + "; printf 'a\\0b' | holdfast store put -q logo.png -"),
-    ("holdfast run deploy -- sh -c 'echo ready; sleep 60'", "ready", "INTERRUPTED", "",
-     STORE),
+    # Not a shell: one that is about to become its last command loses a Ctrl-C.
+    ("holdfast run deploy -- python3 -uc 'import time; print(\"ready\"); time.sleep(60)'", "ready",
+     "INTERRUPTED", "", STORE),
     ("holdfast run deploy -- ./deploy.sh", "held by USER@HOST", "INTERRUPTED", "held by USER@HOST",
      "holdfast acquire -q deploy"),
     ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
