@@ -7,6 +7,7 @@
 #include "elect/ladder.h"
 #include "elect/roster.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #define STEP_DEFAULT SPAN_S(1)
@@ -170,6 +171,8 @@ enum hf_status run_elect_run(struct cli *cli)
     env_mutex_init(cli->env, &candidate.mutex);
     env_cond_init(cli->env, &candidate.ended);
     status = run_through(&run, &options);
+    if (atomic_load(&run.stopping))
+        raise(cli->wait_status); /* if the store hangs, the signal ends us while we leave */
     leave(&candidate);
     return status;
 }

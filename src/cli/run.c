@@ -207,8 +207,10 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
     guard_end_all(&run->guard, run->cli->env);
     hf_lock_free(run->lock);
     hf_client_close(run->client);
-    if (run->signals >= 0)
+    if (run->signals >= 0) {
         close(run->signals);
+        sigprocmask(SIG_SETMASK, &run->mask_before, NULL);
+    }
     if (run->bell >= 0)
         close(run->bell);
     return status;

@@ -65,8 +65,10 @@ const struct command sweep_commands[] = {
                      "each run: one such process beside a store is plenty, and none is "
                      "needed. Other commands, 'run' too, never sweep by themselves. A run "
                      "begins when the store has been idle for --idle-grace, and gives way to "
-                     "others: on a local store (sqlite:, dir:) to any process that changes it. "
-                     "A bucket cannot tell who writes to it: there a run begins after each "
+                     "others: on a local store (sqlite:, dir:) to any process that changes it, "
+                     "also by renewing a lock; where one is always held, run 'holdfast sweep "
+                     "--once' from cron instead. A bucket cannot tell who writes to it: there "
+                     "a run begins after each "
                      "--idle-grace, and stops when somebody else changes what it is working "
                      "on.",
                      "What a run costs grows with what has expired, not with what exists. The "

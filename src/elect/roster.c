@@ -369,6 +369,8 @@ enum hf_status roster_join(struct roster *roster, struct store *store, struct vi
     else
         env_random_hex(store->env, FINGERPRINT_DRAWN, roster->fingerprint);
     status = put_beat(roster, error);
+    if (status == HF_UNSURE)
+        roster_leave(roster); /* it may have landed */
     if (status != HF_OK)
         return status;
     status = roster_look(roster, error);

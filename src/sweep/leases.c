@@ -172,6 +172,9 @@ enum hf_status sweep_leases(struct sweep_run *run, struct hf_error *error)
         if (status != HF_OK)
             break;
         expiry_folder(view_of(run->names.names[i]), folder);
+        /* A run that ends here, without an entry looked at, is continued here. */
+        if (!view_starts_with(view_of(run->cursor->lease_entry), view_of(folder)))
+            cursor_set(run->cursor->lease_entry, view_of(folder));
         status = walk_hours(run, view_of(folder), run->cursor->lease_entry, visit, error);
     }
     return status;

@@ -42,11 +42,15 @@ void sweep_names_release(struct sweep_names *names)
 
 /* ---- Of a run ------------------------------------------------------------------------ */
 
+/* Several requests per folder of the bucket, whoever made it. */
+#define FIND_TIME SPAN_S(60)
+
 enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
 {
     bool all = run->options->settings.all_namespaces;
-    enum hf_status status =
-        sweep_names_find(run->caller, all, run_deadline(run), &run->names, error);
+    struct mono_time deadline =
+        mono_earlier(mono_add(env_now(run->caller->env), FIND_TIME), run->end);
+    enum hf_status status = sweep_names_find(run->caller, all, deadline, &run->names, error);
     if (status != HF_OK)
         return status;
     run->spaces = calloc(run->names.count, sizeof *run->spaces);
