@@ -209,6 +209,9 @@ enum hf_status cli_parse(struct cli *cli, int argc, char **argv);
 /* The value of an option of this command, or a global one; NULL when it was not given. */
 const struct option_value *cli_option(struct cli *cli, const char *name);
 
+/* The value of an option that takes a duration, or `otherwise` if it is not given. */
+struct span cli_span(struct cli *cli, const char *name, struct span otherwise);
+
 /* Whether this command has such an option at all. */
 bool cli_has_option(struct cli *cli, const char *name);
 

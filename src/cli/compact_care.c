@@ -78,14 +78,13 @@ enum hf_status run_compact_pin(struct cli *cli)
 {
     struct desk desk;
     struct hf_lock *lock = NULL;
-    const struct option_value *ttl = cli_option(cli, "ttl");
     if (cli->argument_count > PIN_CHUNKS_MAX)
         return error_set(&cli->error, HF_INVALID, "at most %d chunks are pinned at once",
                          PIN_CHUNKS_MAX);
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
         status = pin_take(desk.shelf, cli->arguments, cli->argument_count,
-                          (ttl ? ttl->span : PIN_TTL_DEFAULT).us / 1000, &lock, &cli->error);
+                          cli_span(cli, "ttl", PIN_TTL_DEFAULT).us / 1000, &lock, &cli->error);
     if (status == HF_OK)
         status = lease_hand_over(cli, lock);
     if (status == HF_OK)

@@ -153,7 +153,6 @@ static void tell(struct ingesting *ingesting)
 enum hf_status run_compact_ingest(struct cli *cli)
 {
     struct ingesting ingesting = { .desk = { .cli = cli } };
-    const struct option_value *wait = cli_option(cli, "wait");
     enum hf_status status = take_writer(&ingesting);
     if (status == HF_OK)
         status = take_id(&ingesting);
@@ -167,7 +166,7 @@ enum hf_status run_compact_ingest(struct cli *cli)
         struct ingest_options options = {
             .writer = view_of(ingesting.writer),
             .id = ingesting.id,
-            .until = mono_add(env_now(cli->env), wait ? wait->span : WAIT_DEFAULT),
+            .until = mono_add(env_now(cli->env), cli_span(cli, "wait", WAIT_DEFAULT)),
             .go_on = go_on,
             .argument = &ingesting,
         };

@@ -98,11 +98,10 @@ static enum hf_status take_exec(struct working *working)
     struct allow_exec *allowed = &working->allowed;
     const struct option_value *memory = cli_option(cli, "limit-memory");
     const struct option_value *file = cli_option(cli, "limit-file");
-    const struct option_value *cpu = cli_option(cli, "limit-cpu");
     enum hf_status status = take_allow_exec(cli, allowed);
     allowed->memory_bytes_max = memory ? memory->number : EXEC_MEMORY_USUAL;
     allowed->file_bytes_max = file ? file->number : EXEC_FILE_USUAL;
-    allowed->cpu_limit = cpu ? cpu->span : EXEC_CPU_USUAL;
+    allowed->cpu_limit = cli_span(cli, "limit-cpu", EXEC_CPU_USUAL);
     return status;
 }
 

@@ -22,8 +22,7 @@
 
 static struct span beat_of(struct cli *cli)
 {
-    const struct option_value *beat = cli_option(cli, "beat");
-    return beat ? beat->span : ELECT_BEAT_DEFAULT;
+    return cli_span(cli, "beat", ELECT_BEAT_DEFAULT);
 }
 
 /* ---- join ---------------------------------------------------------------------------- */
@@ -338,8 +337,8 @@ static enum hf_status find_present(struct cli *cli, struct ranking *ranking)
 
 static enum hf_status run_elect_rank(struct cli *cli)
 {
-    const struct option_value *step = cli_option(cli, "step"), *as = cli_option(cli, "as");
-    struct ranking ranking = { .step = step ? step->span : ELECT_BEAT_DEFAULT };
+    const struct option_value *as = cli_option(cli, "as");
+    struct ranking ranking = { .step = cli_span(cli, "step", ELECT_BEAT_DEFAULT) };
     enum hf_status status = parse_work(cli, &ranking.work);
     if (status == HF_OK)
         status = find_age(cli, &ranking.age);

@@ -130,12 +130,6 @@ enum hf_status candidate_wait_turn(struct candidate *candidate, struct run *run,
 
 /* ---- The command --------------------------------------------------------------------- */
 
-static struct span span_or(struct cli *cli, const char *name, struct span otherwise)
-{
-    const struct option_value *option = cli_option(cli, name);
-    return option ? option->span : otherwise;
-}
-
 /* The group is named after the lock, prefixed by the namespace if one is given. */
 static enum hf_status name_group(struct candidate *candidate)
 {
@@ -155,11 +149,11 @@ enum hf_status run_elect_run(struct cli *cli)
     const struct option_value *name = cli_option(cli, "as");
     struct candidate candidate = { .cli = cli,
                                    .name = name ? name->text : VIEW(""),
-                                   .beat = span_or(cli, "beat", ELECT_BEAT_DEFAULT),
-                                   .step = span_or(cli, "step", STEP_DEFAULT) };
+                                   .beat = cli_span(cli, "beat", ELECT_BEAT_DEFAULT),
+                                   .step = cli_span(cli, "step", STEP_DEFAULT) };
     struct run run = { .cli = cli,
                        .candidate = &candidate,
-                       .wait_ms = span_or(cli, "wait", WAIT_FOREVER).us / 1000 };
+                       .wait_ms = cli_span(cli, "wait", WAIT_FOREVER).us / 1000 };
     struct hf_lock_options options;
     if (name && name->text.size == 0)
         return error_set(&cli->error, HF_INVALID, "--as takes a name");

@@ -331,8 +331,7 @@ static enum hf_status wait_on_thread(struct cli *cli, struct waiting *waiting)
 
 enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call)
 {
-    const struct option_value *wait = cli_option(cli, "wait");
-    struct span span = wait ? wait->span : WAIT_DEFAULT;
+    struct span span = cli_span(cli, "wait", WAIT_DEFAULT);
     struct waiting waiting = { .call = call, .wait_ms = span.us / 1000 };
     if (cli_given(cli, "no-wait") || span.us == 0)
         return call->acquire(call->argument, 0, &cli->error);

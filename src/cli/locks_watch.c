@@ -337,9 +337,8 @@ static enum hf_status wait_until(struct watching *watching, struct mono_time mom
 static enum hf_status watch(struct watching *watching)
 {
     struct cli *cli = watching->cli;
-    const struct option_value *interval = cli_option(cli, "interval");
     const struct option_value *length = cli_option(cli, "for");
-    struct span pause = interval ? interval->span : INTERVAL_DEFAULT;
+    struct span pause = cli_span(cli, "interval", INTERVAL_DEFAULT);
     struct mono_time next = env_now(cli->env);
     struct mono_time end =
         length ? mono_add(next, length->span) : (struct mono_time){ MOMENT_FAR };

@@ -45,6 +45,12 @@ const struct option_value *cli_option(struct cli *cli, const char *name)
     return value->given ? value : NULL;
 }
 
+struct span cli_span(struct cli *cli, const char *name, struct span otherwise)
+{
+    const struct option_value *option = cli_option(cli, name);
+    return option ? option->span : otherwise;
+}
+
 static enum hf_status unknown_option(struct cli *cli, struct view name)
 {
     struct nearest nearest = { .wanted = name };

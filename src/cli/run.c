@@ -17,12 +17,6 @@
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-static struct span option_span(struct cli *cli, const char *name, struct span otherwise)
-{
-    const struct option_value *option = cli_option(cli, name);
-    return option ? option->span : otherwise;
-}
-
 static enum hf_status read_options(struct run *run, struct hf_lock_options *options)
 {
     struct cli *cli = run->cli;
@@ -31,7 +25,7 @@ static enum hf_status read_options(struct run *run, struct hf_lock_options *opti
         return status;
     run->once_per = cli_given(cli, "once-per");
     bool watched = isatty(STDERR_FILENO) == 1; /* by somebody who sees who holds it */
-    run->wait_ms = option_span(cli, "wait", watched ? WAIT_FOREVER : WAIT_DEFAULT).us / 1000;
+    run->wait_ms = cli_span(cli, "wait", watched ? WAIT_FOREVER : WAIT_DEFAULT).us / 1000;
     if (cli_given(cli, "no-wait"))
         run->wait_ms = 0;
     return HF_OK;
