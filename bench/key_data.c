@@ -38,7 +38,7 @@ static void leave_key(struct key_site site, const char *name, int64_t ttl_ms, bo
     struct hf_error error;
     char state[STATE_SIZE];
     memset(state, '.', sizeof state);
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     must(hf_key_new(site.client, name, &options, &key, &error), &error, "new");
     must(hf_key_acquire(key, 0, NULL, &error), &error, "acquire");
     if (with_state)

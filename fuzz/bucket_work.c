@@ -184,7 +184,7 @@ static void use_locks(struct visit *visit)
 static void read_key(struct visit *visit, const char *name)
 {
     struct key_description description;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_error error;
     void *data;
     size_t size;
@@ -196,7 +196,7 @@ static void read_key(struct visit *visit, const char *name)
 
 static void use_key(struct visit *visit, const char *name)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_key *key;
     struct hf_error error;
     read_key(visit, name);
@@ -213,7 +213,7 @@ static void use_key(struct visit *visit, const char *name)
 static void use_txn(struct visit *visit)
 {
     static const char *const names[] = { "orders/1", "orders/2" };
-    struct hf_txn_options join = { .id = TXN_ID };
+    struct hf_txn_options join = { .struct_size = sizeof join, .id = TXN_ID };
     struct hf_key *keys[2];
     struct hf_txn *txn;
     struct hf_error error;

@@ -29,9 +29,9 @@ size_t teller_draw_key(const struct teller *teller)
 struct hf_key_options teller_key_options(const struct teller *teller)
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
-    options.lock.ttl_ms = teller->work->plan.ttl_ms;
-    options.lock.no_renewal = teller_one_in(teller, teller->work->plan.slow_hands ? 2 : 6);
-    options.lock.poll_ms = 100 + (int64_t)teller_below(teller, 400);
+    options.ttl_ms = teller->work->plan.ttl_ms;
+    options.no_renewal = teller_one_in(teller, teller->work->plan.slow_hands ? 2 : 6);
+    options.poll_ms = 100 + (int64_t)teller_below(teller, 400);
     return options;
 }
 
@@ -80,7 +80,7 @@ static enum hf_status ask_write(struct teller *teller, struct teller_write *writ
                                 int64_t balance)
 {
     struct judge_bank *judge = teller->work->judge;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_error error;
     char text[STATE_BYTES_MAX];
     if (balance == 0 && teller_one_in(teller, 2)) {
@@ -121,7 +121,7 @@ static void draw_condition(const struct teller *teller, struct teller_write *wri
                            struct hf_key_if *when, const struct hf_key_info *info)
 {
     bool holds_nothing = info->version == 0 || info->removed;
-    *when = (struct hf_key_if){ 0 };
+    *when = HF_KEY_IF;
     switch (teller_below(teller, 5)) {
     case 0:
         when->version_set = true;
@@ -206,7 +206,7 @@ static void note_waiting(struct teller *teller, struct teller_write *write,
 static void write_times(struct teller *teller, struct teller_write *write, uint64_t times)
 {
     struct hf_key_if when;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     int64_t balance;
     for (uint64_t i = times; i > 0; i--) {
         if (!teller_read(teller, write->number, &balance, &info))
@@ -251,7 +251,7 @@ void teller_rewrite(struct teller *teller)
     size_t number = teller_draw_key(teller);
     struct hf_key *key;
     struct hf_error error;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     options.staged = teller_one_in(teller, 3);
     int64_t wait_ms = (int64_t)teller_below(teller, WAIT_MS_MAX);
     check(hf_key_new(teller->client, bank_keys[number], &options, &key, &error) == HF_OK);

@@ -143,7 +143,7 @@ static enum hf_status acquire(struct teller *teller, struct hf_txn *txn,
 
 static bool read_all(struct teller *teller, const struct deal *deal, int64_t *balances)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     for (size_t i = 0; i < deal->count; i++) {
         if (!teller_read(teller, deal->keys[i], &balances[i], &info))
             return false;
@@ -381,7 +381,7 @@ static void stage_again(struct teller *teller, const struct bank_lent *lent, str
 void teller_borrow(struct teller *teller)
 {
     const struct bank_lent lent = teller->work->lent;
-    struct hf_txn_options options = { .id = lent.id };
+    struct hf_txn_options options = { .struct_size = sizeof options, .id = lent.id };
     struct hf_txn *txn;
     struct hf_error error;
     if (lent.node == node_number(teller->node))

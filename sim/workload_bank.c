@@ -72,7 +72,7 @@ enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
 
 static void read_some(struct teller *teller, uint64_t most)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     int64_t balance;
     for (uint64_t i = teller_below(teller, most) + 1; i > 0; i--)
         teller_read(teller, teller_draw_key(teller), &balance, &info);
@@ -137,7 +137,7 @@ static void act(struct teller *teller)
 static void sweep_to_the_end(struct teller *teller)
 {
     struct bank_work *work = teller->work;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     int64_t balance;
     for (int i = 1; i <= FINAL_SWEEPS; i++) {
         enum sweep_stop stop = teller_sweep(teller, i % 3 == 0, FINAL_OPS_MAX);

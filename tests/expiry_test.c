@@ -263,7 +263,7 @@ static void a_brief_lock_costs_no_entry(void **state)
 /* Requests for a lease of this ttl, of a table that is known, that is left to others. */
 static struct counts cost_of_leaving(struct pair *pair, const char *scope, int64_t ttl_ms)
 {
-    struct hf_lock_options options = { .ttl_ms = ttl_ms, .no_renewal = true };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = ttl_ms, .no_renewal = true);
     struct hf_lock *lock = lock_with(&pair->one, scope, &options);
     script_counts(&pair->one.way);
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
@@ -345,7 +345,7 @@ static void leases_of_one_table_that_end_far_apart_have_one_each(void **state)
 {
     struct pair *pair = *state;
     pair->one.client->hour = SPAN_S(600);
-    struct hf_lock_options options = { .ttl_ms = 3600000, .no_renewal = true };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = 3600000, .no_renewal = true);
     struct hf_lock *long_one = lock_with(&pair->one, "range:7:0-9", &options);
     IS(HF_OK, hf_lock_acquire(long_one, 0, NULL));
     env_mutex_lock(&pair->one.client->keeper.mutex);

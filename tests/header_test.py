@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""header_test.py: the public header by itself, as a user of the library compiles it: in C and C++, with
+"""header_test.py: the public headers by themselves, as a user of the library compiles it: in C and C++, with
 the examples that it and the README show.
 
 Prints TAP. C++ by clang++, which comes with clang, and by g++ where there is one.
@@ -13,17 +13,20 @@ import sys
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-LANGUAGES = [("C17", ["cc", "-x", "c", "-std=c17", "-Wpedantic"]),
+LANGUAGES = [("C99", ["cc", "-x", "c", "-std=c99", "-pedantic"]),
+             ("C17", ["cc", "-x", "c", "-std=c17", "-Wpedantic"]),
              ("C++11 of clang", ["clang++", "-x", "c++", "-std=c++11"]),
              ("C++20 of clang", ["clang++", "-x", "c++", "-std=c++20"]),
-             ("C++17 of gcc", ["g++", "-x", "c++", "-std=c++17", "-Wno-missing-field-initializers"])]
+             ("C++17 of gcc", ["g++", "-x", "c++", "-std=c++17", "-pedantic"])]
 OPTIONS = """
 struct hf_client_options client_options = HF_CLIENT_OPTIONS;
 struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
 struct hf_key_options key_options = HF_KEY_OPTIONS;
 struct hf_txn_options txn_options = HF_TXN_OPTIONS;
 lock_options.ttl_ms = 10000;
-(void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
+struct hf_key_info key_info = HF_KEY_INFO;
+struct hf_key_if key_if = HF_KEY_IF;
+(void)key_info, (void)key_if, (void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
 """
 
 
@@ -45,11 +48,15 @@ def readme_example():
             + "\n".join(line.replace("...", ";") for line in lines))
 
 
-def compiles(compiler, body):
+def headers():
+    return ["holdfast/" + name for name in sorted(os.listdir(os.path.join(ROOT, "include/holdfast")))]
+
+
+def compiles(compiler, body, header="holdfast.h"):
     with tempfile.TemporaryDirectory(prefix="holdfast-header-") as folder:
         path = os.path.join(folder, "user.c")
         with open(path, "w", encoding="utf-8") as file:
-            file.write('#include "holdfast.h"\n#include <stdio.h>\nvoid user(void);\nvoid user(void)\n{\n' + body + "\n}\n")
+            file.write(f'#include "{header}"\n#include <stdio.h>\nvoid user(void);\nvoid user(void)\n' + "{\n" + body + "\n}\n")
         words = [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
                  "-I" + os.path.join(ROOT, "include"), path]
         return subprocess.run(words, capture_output=True, text=True, check=False)
@@ -58,18 +65,20 @@ def compiles(compiler, body):
 def main():
     bodies = [("nothing but the header", ""), ("all options", OPTIONS),
               ("the example of the header", essay_example()), ("that of the README", readme_example())]
-    rows = [(language, compiler, name, body) for language, compiler in LANGUAGES
-            for name, body in bodies if compiler[0] != "g++" or shutil.which("g++")]
+    bodies = [(name, body, "holdfast.h") for name, body in bodies]
+    bodies += [(f"{name} alone", "", name) for name in headers()]
+    rows = [(language, compiler, name, body, header) for language, compiler in LANGUAGES
+            for name, body, header in bodies if compiler[0] != "g++" or shutil.which("g++")]
     print(f"1..{len(rows) + 1}")
     failed = 0
-    for number, (language, compiler, name, body) in enumerate(rows, 1):
-        done = compiles(compiler, body)
+    for number, (language, compiler, name, body, header) in enumerate(rows, 1):
+        done = compiles(compiler, body, header)
         failed += done.returncode != 0
         sentence = f"{name} compiles as {language}"
         print(f"{'ok' if done.returncode == 0 else 'not ok'} {number} - {sentence}")
         for line in done.stderr.splitlines()[:20]:
             print("# " + line)
-    wrong = compiles(LANGUAGES[1][1], "hf_lock_acquire(1);").returncode != 0
+    wrong = compiles(LANGUAGES[2][1], "hf_lock_acquire(1);").returncode != 0
     print(f"{'ok' if wrong else 'not ok'} {len(rows) + 1} - a wrong call does not compile")
     return 1 if failed or not wrong else 0
 

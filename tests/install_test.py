@@ -119,7 +119,7 @@ def check_pages(installed):
     expected = {"bin/holdfast", "share/bash-completion/completions/holdfast.bash",
                 "share/zsh/site-functions/_holdfast",
                 "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
-                "share/man/man1/holdfast-store-get.1", "include/holdfast.h"}
+                "share/man/man1/holdfast-store-get.1", "include/holdfast.h", "include/holdfast/lock.h"}
     tell(expected <= found, "the program, its pages and the scripts of three shells are installed",
          str(sorted(expected - found)))
 

@@ -138,7 +138,7 @@ static void play(struct scene *scene, const struct story *story)
 /* A version can be read, whole, by somebody else; which one, and of what size. */
 static uint64_t readable(struct scene *scene, size_t *ret_size)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     void *data;
     enum hf_status status =
         hf_key_get(scene->two.client, "k", LARGE, &data, ret_size, &info, &error);
@@ -183,7 +183,7 @@ static void break_lease(struct scene *scene)
  * that nothing names. */
 static size_t next_holder(struct scene *scene, uint64_t version)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_key *next = key_with(&scene->two, "k", 60000, false);
     break_lease(scene);
     MUST(hf_key_acquire(next, 10000, &info, &error));
@@ -319,7 +319,7 @@ static void no_answer_from_document(struct script *way, struct fate fate, long n
 
 static void unsure_update(struct scene *scene, struct fate fate)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     MUST(hf_key_acquire(scene->key, 0, NULL, &error));
     no_answer_from_document(&scene->one.way, fate, 1); /* 0 is the body */
     IS(HF_UNSURE, hf_key_update(scene->key, scene->bytes, LARGE, NULL, &info, &error));
@@ -430,7 +430,7 @@ static void a_paused_writer_publishes_nothing(void **state)
     (void)state;
     static const struct story story = { .large_before = false };
     struct scene scene;
-    struct paused paused = { .scene = &scene };
+    struct paused paused = { .scene = &scene, .info = HF_KEY_INFO };
     struct env_task *task;
     scene_open(&scene, &story);
     MUST(hf_key_acquire(scene.key, 0, NULL, &error));
@@ -459,7 +459,7 @@ static void an_overtaken_writer_is_not_told_as_refused(void **state)
     (void)state;
     static const struct story story = { .large_before = true };
     struct scene scene;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     scene_open(&scene, &story);
     MUST(hf_key_acquire(scene.key, 0, NULL, &error));
     take_away(&scene.two, scene.key);

@@ -14,7 +14,7 @@ static void kept_alive(void **state)
     struct pair *pair = *state;
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *key;
-    options.lock.no_renewal = true;
+    options.no_renewal = true;
     MUST(hf_key_new(pair->one.client, "k", &options, &key, &error));
     IS(HF_NOT_FOUND, hf_key_keepalive(key, &error));
     MUST(hf_key_acquire(key, 0, NULL, &error));
@@ -29,7 +29,7 @@ static void acquired_twice(void **state)
 {
     struct pair *pair = *state;
     struct hf_key *key = staged_held(&pair->one, "k");
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     update(key, "x");
     MUST(hf_key_acquire(key, 0, &info, &error));
     ASSERT(info.version == 0);
@@ -66,7 +66,7 @@ static void described(void **state)
 {
     struct pair *pair = *state;
     struct key_description seen;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_key *key = key_held(&pair->one, "k");
     MUST(key_describe(pair->two.client, "k", &seen, &error));
     ASSERT(seen.info.version == 0 && seen.held && !seen.staged && seen.waiters == 0);
@@ -152,7 +152,7 @@ static void over_in_time(void **state)
 {
     struct pair *pair = *state;
     struct brief brief;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     publish(&pair->one, "k", "before");
     brief_open(&brief, &pair->world, /* staged */ true);
     update(brief.key, "never");
@@ -181,7 +181,7 @@ static void over_when_passed_on(void **state)
     brief_open(&brief, &pair->world, /* staged */ true);
     update(brief.key, "never");
     MUST(hf_lock_text(hf_key_lock(brief.key), text, &error));
-    options.lock.no_renewal = true;
+    options.no_renewal = true;
     MUST(hf_key_adopt(brief.two.client, text, &options, &adopted, &error));
     hf_key_detach(brief.key);
     brief.key = NULL;
@@ -231,14 +231,16 @@ static void lost_while_held_twice(void **state)
 static void staged_until_release(void **state)
 {
     struct pair *pair = *state;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     publish(&pair->one, "k", "old");
     struct hf_key *key = staged_held(&pair->one, "k");
     MUST(hf_key_update(key, "new", 3, NULL, &info, &error));
     ASSERT(info.version == 2);
     info = reads(&pair->two, "k", "old");
     ASSERT(info.version == 1);
-    struct hf_key_if second = { .version_set = true, .version = 2 };
+    struct hf_key_if second = { .struct_size = sizeof second,
+                                .version_set = true,
+                                .version = 2 };
     MUST(hf_key_update(key, "newer", 5, &second, &info, &error));
     ASSERT(info.version == 2);
     MUST(hf_key_release(key, HF_COMMIT, &error));
@@ -426,8 +428,8 @@ static void lost_with_the_document(void **state)
     struct pair *pair = *state;
     struct key_description seen;
     struct brief brief;
-    struct hf_key_info info;
-    struct hf_key_if none = { .version_set = true };
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key_if none = { .struct_size = sizeof none, .version_set = true };
     void *data;
     size_t size;
     brief_open(&brief, &pair->world, /* staged */ false);
@@ -521,7 +523,7 @@ static void read_while_written(void **state)
     struct pair *pair = *state;
     struct writer writer = { .peer = &pair->one };
     struct env_task *task;
-    struct hf_key_info info = { .version = 0 };
+    struct hf_key_info info = HF_KEY_INFO;
     MUST(env_task_start(env_real(), write_on, &writer, &task, &error));
     struct mono_time start = now();
     while (info.version < ROUNDS && ms_since(start) < 20000) {

@@ -9,7 +9,7 @@ struct hf_key *key_with(struct peer *peer, const char *name, int64_t ttl_ms, boo
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *key;
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     options.staged = staged;
     MUST(hf_key_new(peer->client, name, &options, &key, &error));
     return key;
@@ -49,7 +49,7 @@ void publish(struct peer *peer, const char *name, const char *text)
 
 struct hf_key_info reads(struct peer *peer, const char *name, const char *text)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     void *data = NULL;
     size_t size = 0;
     enum hf_status status =
@@ -95,7 +95,7 @@ void take_away(struct peer *peer, struct hf_key *key)
 void refuses(struct hf_key *key, const struct hf_key_if *when, enum hf_key_outcome outcome,
              enum hf_status status)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     IS(status, hf_key_update(key, "no", 2, when, &info, &error));
     if (info.outcome != outcome)
         FAIL("%s, expected %s: %s", hf_key_outcome_name(info.outcome),

@@ -50,7 +50,7 @@ static void no_memory_to_see_that_it_stands(void **state)
     long n;
     pair->one.way.ops.change = NULL;
     for (n = 0; failed && n < ALLOCATIONS_MAX; n++) {
-        struct hf_key_info info;
+        struct hf_key_info info = HF_KEY_INFO;
         void *data;
         size_t size;
         script_rule(&pair->one.way, .name = "moment", .on = ON_PUT, .part = DOCUMENT,

@@ -284,13 +284,15 @@ static void update_without_lease(struct scene *scene)
 
 static void update_another_version(struct scene *scene)
 {
-    refuses(scene->key, &(struct hf_key_if){ .version_set = true, .version = 7 },
+    refuses(scene->key,
+            &(struct hf_key_if){
+                .struct_size = sizeof(struct hf_key_if), .version_set = true, .version = 7 },
             HF_KEY_VERSION_CONFLICT, HF_CONFLICT);
 }
 
 static void update_another_version_large(struct scene *scene)
 {
-    struct hf_key_if other = { .version_set = true, .version = 7 };
+    struct hf_key_if other = { .struct_size = sizeof other, .version_set = true, .version = 7 };
     IS(HF_CONFLICT, hf_key_update(scene->key, scene->bytes, LARGE, &other, NULL, &error));
 }
 

@@ -31,7 +31,7 @@ static void any_size(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *bytes = bytes_of(sizes[i], (unsigned)i);
         struct hf_key *key = key_held(&pair->one, "k");
-        struct hf_key_info written, info;
+        struct hf_key_info written = HF_KEY_INFO, info = HF_KEY_INFO;
         void *data;
         size_t size;
         MUST(hf_key_update(key, bytes, sizes[i], NULL, &written, &error));
@@ -55,7 +55,7 @@ static void versions(void **state)
     char seen[20][HF_KEY_ETAG_SIZE + 1];
     struct hf_key *key = key_held(&pair->one, "k");
     for (unsigned i = 0; i < 20; i++) {
-        struct hf_key_info info;
+        struct hf_key_info info = HF_KEY_INFO;
         MUST(hf_key_update(key, "same", 4, NULL, &info, &error));
         ASSERT(info.version == i + 1);
         memcpy(seen[i], info.etag, sizeof seen[i]);
@@ -63,7 +63,7 @@ static void versions(void **state)
             ASSERT(strcmp(seen[j], seen[i]) != 0);
     }
     done(key);
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     key = key_with(&pair->two, "k", 60000, false);
     MUST(hf_key_acquire(key, 0, &info, &error));
     ASSERT(info.version == 20 && strcmp(info.etag, seen[19]) == 0 && info.size == 4);
@@ -74,14 +74,16 @@ static void removed(void **state)
 {
     struct pair *pair = *state;
     struct hf_key *key = key_held(&pair->one, "k");
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     update(key, "first");
     MUST(hf_key_remove(key, NULL, &info, &error));
     ASSERT(info.version == 2 && info.removed && info.etag[0] != '\0');
     info = reads(&pair->two, "k", NULL);
     ASSERT(info.version == 2 && info.removed);
-    MUST(hf_key_update(key, "again", 5, &(struct hf_key_if){ .version_set = true }, &info,
-                       &error));
+    MUST(hf_key_update(key, "again", 5,
+                       &(struct hf_key_if){ .struct_size = sizeof(struct hf_key_if),
+                                            .version_set = true },
+                       &info, &error));
     ASSERT(info.version == 3 && !info.removed);
     reads(&pair->two, "k", "again");
     done(key);
@@ -172,13 +174,14 @@ static void bad_options(void **state)
     struct pair *pair = *state;
     struct hf_key *key = NULL;
     struct hf_key_options options = HF_KEY_OPTIONS;
-    options.lock.mode = HF_SHARED;
+    options.struct_size = 0;
     IS(HF_INVALID, hf_key_new(pair->one.client, "k", &options, &key, &error));
-    says("the lease of a key is exclusive");
+    says("struct_size is 0: initialise the struct with HF_KEY_OPTIONS");
     IS(HF_INVALID,
        hf_key_adopt(pair->one.client, "1:a:default/meta/k.json", &options, &key, &error));
+    says("struct_size is 0: initialise the struct with HF_KEY_OPTIONS");
     options = HF_KEY_OPTIONS;
-    options.lock.ttl_ms = 1;
+    options.ttl_ms = 1;
     IS(HF_INVALID, hf_key_new(pair->one.client, "k", &options, &key, &error));
     static const char *const leases[] = { "",
                                           "nonsense",
@@ -213,14 +216,14 @@ static void bad_arguments(void **state)
 {
     struct pair *pair = *state;
     struct hf_key *key = key_with(&pair->one, "k", 60000, false);
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     holds_nothing(&pair->two, "the key was never written");
     IS(HF_INVALID, hf_key_acquire(key, -1, NULL, &error));
     says("a wait is not less than nothing");
     MUST(hf_key_acquire(key, 0, &info, &error));
     IS(HF_INVALID, hf_key_acquire(key, -1, NULL, &error));
     /* The ETag of a key without a version would hold for any. */
-    struct hf_key_if none = { .etag = info.etag };
+    struct hf_key_if none = { .struct_size = sizeof none, .etag = info.etag };
     IS(HF_INVALID, hf_key_update(key, "x", 1, &none, &info, &error));
     says("an ETag is not empty; that a key holds nothing is version 0");
     ASSERT(info.outcome == HF_KEY_NONE);
@@ -300,7 +303,7 @@ static void large_file(void **state)
     struct pair *pair = *state;
     size_t pieces = is_mem(pair) ? 8 : 100;
     int from = file_of(&pair->world, "from"), to = file_of(&pair->world, "to");
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     fill_file(from, pieces);
     struct hf_key *key = key_held(&pair->one, "k");
     peak_kib();
@@ -324,7 +327,7 @@ static void small_file(void **state)
     struct pair *pair = *state;
     int from = file_of(&pair->world, "from"), to = file_of(&pair->world, "to");
     struct hf_key *key = key_held(&pair->one, "k");
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     MUST(hf_key_update_file(key, from, NULL, &info, &error));
     ASSERT(info.size == 0 && info.version == 1);
     assert_int_equal(pwrite(from, "bytes", 5, 0), 5);
@@ -390,7 +393,7 @@ static void fencing_mismatch(void **state)
     struct pair *pair = *state;
     char *bytes = bytes_of(5000, 3);
     struct hf_key *key = key_held(&pair->one, "k");
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     take_away(&pair->two, key);
     struct hf_key *other = key_held(&pair->two, "k");
     update(other, "theirs");
@@ -424,22 +427,24 @@ static void conditions(void **state)
 {
     struct pair *pair = *state;
     struct hf_key *key = key_held(&pair->one, "k");
-    struct hf_key_info info;
-    struct hf_key_if none = { .version_set = true },
-                     one = { .version_set = true, .version = 1 };
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key_if none = { .struct_size = sizeof none, .version_set = true },
+                     one = { .struct_size = sizeof one, .version_set = true, .version = 1 };
     refuses(key, &one, HF_KEY_VERSION_CONFLICT, HF_CONFLICT);
     MUST(hf_key_update(key, "a", 1, &none, &info, &error));
     refuses(key, &none, HF_KEY_VERSION_CONFLICT, HF_CONFLICT);
     MUST(hf_key_update(key, "b", 1, &one, &info, &error));
     char etag[HF_KEY_ETAG_SIZE + 1];
     memcpy(etag, info.etag, sizeof etag);
-    struct hf_key_if this = { .etag = etag };
+    struct hf_key_if this = { .struct_size = sizeof this, .etag = etag };
     MUST(hf_key_update(key, "c", 1, &this, &info, &error));
     refuses(key, &this, HF_KEY_ETAG_MISMATCH, HF_CONFLICT);
-    struct hf_key_if both = { .version_set = true, .version = 3, .etag = etag };
+    struct hf_key_if both = {
+        .struct_size = sizeof both, .version_set = true, .version = 3, .etag = etag
+    };
     refuses(key, &both, HF_KEY_ETAG_MISMATCH, HF_CONFLICT);
     both.etag = info.etag;
-    struct hf_key_info removal;
+    struct hf_key_info removal = HF_KEY_INFO;
     MUST(hf_key_remove(key, &both, &removal, &error));
     IS(HF_CONFLICT, hf_key_remove(key, &one, &removal, &error));
     ASSERT(removal.outcome == HF_KEY_VERSION_CONFLICT && removal.version == 4);
@@ -452,7 +457,7 @@ static void refused_bodies(void **state)
     struct pair *pair = *state;
     char *bytes = bytes_of(6000, 9);
     struct hf_key *key = key_held(&pair->one, "k");
-    struct hf_key_if other = { .version_set = true, .version = 7 };
+    struct hf_key_if other = { .struct_size = sizeof other, .version_set = true, .version = 7 };
     MUST(hf_key_update(key, bytes, 6000, NULL, NULL, &error));
     IS(HF_CONFLICT, hf_key_update(key, bytes, 6000, &other, NULL, &error));
     ASSERT(bodies(&pair->world, "k") == 1);
@@ -496,7 +501,7 @@ static void taken_for_another(void **state)
     struct hf_txn *txn;
     struct hf_key *key;
     const char *name = "k";
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     publish(&pair->one, "k", "before");
     MUST(hf_txn_begin(pair->one.client, NULL, &txn, &error));
     MUST(hf_txn_acquire(txn, &name, 1, NULL, 0, &key, &error));
@@ -523,7 +528,7 @@ static void waiting(void **state)
     struct pair *pair = *state;
     struct hf_key *held = key_held(&pair->one, "k");
     struct hf_key *key = key_with(&pair->two, "k", 60000, false);
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     IS(HF_HELD, hf_key_acquire(key, 0, &info, &error));
     ASSERT(info.outcome == HF_KEY_WAITING);
     IS(HF_TIMEOUT, hf_key_acquire(key, 30, &info, &error));

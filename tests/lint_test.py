@@ -195,6 +195,8 @@ def check_exports(cases):
               "a library that exports its header passes")
     cases.add(len(list(lint.judge_exports(header, good + "0003 T buffer_append\n"))) == 1,
               "an exported symbol that is not public is found")
+    cases.add(len(list(lint.judge_exports(header, good + "0003 T hf_c\n"))) == 1,
+              "an exported call that no header declares is found")
     cases.add(len(list(lint.judge_exports(header, "0001 T hf_a\n"))) == 1,
               "a public function that is not exported is found")
 

@@ -281,7 +281,7 @@ static void damage_all(bool observed, bool renewed)
 {
     struct place_of_accident accident;
     struct victim victims[DAMAGES];
-    struct hf_lock_options options = { .ttl_ms = TTL_MAX_MS, .no_renewal = !renewed };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = TTL_MAX_MS, .no_renewal = !renewed);
     accident_open(&accident, observed);
     for (size_t i = 0; i < DAMAGES; i++) {
         struct victim *victim = &victims[i];
@@ -459,7 +459,7 @@ static void damage_while_one_waits(void **state)
     struct place_of_accident accident;
     struct hf_error error;
     accident_open(&accident, false);
-    struct hf_lock_options options = { .ttl_ms = 300, .poll_ms = 5 };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = 300, .poll_ms = 5);
     struct hf_lock *holder = lock_held(&accident.one, "deploy", 300);
     struct hf_lock *waiter = lock_with(&accident.two, "deploy", &options);
     IS(HF_HELD, hf_lock_begin(waiter, &error));
@@ -592,7 +592,7 @@ static void who_held_it_is_over_before_the_next(void **state)
 {
     struct pair *pair = *state;
     set_policy(pair, SPAN_S(3600));
-    struct hf_lock_options options = { .ttl_ms = 1000, .no_renewal = true };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = 1000, .no_renewal = true);
     struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
     struct hf_lock *other = lock_of(&pair->two, "deploy", 1000);
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL));

@@ -94,6 +94,10 @@ void answers(enum hf_status status, enum hf_status expected, const char *call, i
 
 /* ---- Time ---------------------------------------------------------------------------- */
 
+/* Options of a lock of which only these are not zero. */
+#define LOCK_OPTIONS(...) \
+    ((struct hf_lock_options){ .struct_size = sizeof(struct hf_lock_options), __VA_ARGS__ })
+
 struct mono_time now(void);
 void pass_ms(int64_t ms);
 /* A time of a scenario, longer on a gateway: its replies may take a while on a busy machine, and a

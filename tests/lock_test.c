@@ -46,7 +46,7 @@ static void client_options_have_bounds(void **state)
     char long_holder[600];
     memset(long_holder, 'h', sizeof long_holder - 1);
     long_holder[sizeof long_holder - 1] = '\0';
-    const struct {
+    struct {
         struct hf_client_options options;
         const char *piece;
     } bad[] = {
@@ -63,6 +63,7 @@ static void client_options_have_bounds(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hf_client *made = (struct hf_client *)(uintptr_t)8;
         struct hf_error error;
+        bad[i].options.struct_size = sizeof bad[i].options;
         says(hf_client_open("mem:", &bad[i].options, &made, &error), &error, HF_INVALID,
              bad[i].piece);
         assert_null(made);
@@ -72,7 +73,7 @@ static void client_options_have_bounds(void **state)
 static void lock_options_have_bounds(void **state)
 {
     struct pair *pair = *state;
-    const struct {
+    struct {
         struct hf_lock_options options;
         const char *piece;
     } bad[] = {
@@ -92,13 +93,13 @@ static void lock_options_have_bounds(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hf_lock *made = (struct hf_lock *)(uintptr_t)8;
         struct hf_error error;
+        bad[i].options.struct_size = sizeof bad[i].options;
         says(hf_lock_new(pair->one.client, "deploy", &bad[i].options, &made, &error), &error,
              HF_INVALID, bad[i].piece);
         assert_null(made);
     }
-    struct hf_lock_options least = { .ttl_ms = 100 }, most = { .ttl_ms = 3600000 };
-    hf_lock_free(lock_with(&pair->one, "deploy", &least));
-    hf_lock_free(lock_with(&pair->one, "deploy", &most));
+    hf_lock_free(lock_with(&pair->one, "deploy", &LOCK_OPTIONS(.ttl_ms = 100)));
+    hf_lock_free(lock_with(&pair->one, "deploy", &LOCK_OPTIONS(.ttl_ms = 3600000)));
 }
 
 /* What a table has to say about it is known when it is asked. */
@@ -111,7 +112,7 @@ static void what_is_asked_for_has_bounds(void **state)
     memset(long_note, ' ', sizeof long_note - 1);
     long_note[0] = '1';
     long_note[sizeof long_note - 1] = '\0';
-    const struct {
+    struct {
         struct hf_lock_options options;
         const char *piece;
     } bad[] = {
@@ -126,6 +127,7 @@ static void what_is_asked_for_has_bounds(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hf_lock *lock = NULL;
         struct hf_error error;
+        bad[i].options.struct_size = sizeof bad[i].options;
         enum hf_status status =
             hf_lock_new(pair->one.client, "chunk:a", &bad[i].options, &lock, &error);
         if (status == HF_OK)
@@ -133,8 +135,8 @@ static void what_is_asked_for_has_bounds(void **state)
         says(status, &error, HF_INVALID, bad[i].piece);
         hf_lock_free(lock);
     }
-    struct hf_lock_options none = { .ttl_ms = 1000, .output = "", .note = "" };
-    struct hf_lock *lock = lock_with(&pair->one, "deploy", &none);
+    struct hf_lock *lock = lock_with(&pair->one, "deploy",
+                                     &LOCK_OPTIONS(.ttl_ms = 1000, .output = "", .note = ""));
     IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
     hf_lock_free(lock);
 }
@@ -144,7 +146,7 @@ static void a_client_has_its_own_longest_ttl(void **state)
     struct pair *pair = *state;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     options.ttl_max_ms = 500;
-    struct hf_lock_options lock_options = { .ttl_ms = 501 };
+    struct hf_lock_options lock_options = LOCK_OPTIONS(.ttl_ms = 501);
     struct peer peer;
     struct hf_error error;
     struct hf_lock *lock;
@@ -487,7 +489,7 @@ static void what_is_over_stays_over(void **state)
 {
     struct pair *pair = *state;
     struct hf_error error;
-    struct hf_lock_options options = { .ttl_ms = scaled_ms(200), .no_renewal = true };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = scaled_ms(200), .no_renewal = true);
     struct hf_lock *lock = lock_with(&pair->one, "deploy", &options);
     MUST(hf_lock_acquire(lock, 0, &error));
     uint64_t token = hf_lock_token(lock);
@@ -620,7 +622,7 @@ static void a_lease_moves_to_another_process(void **state)
     struct pair *pair = *state;
     struct hf_error error;
     char text[HF_LEASE_TEXT_MAX], same[HF_LEASE_TEXT_MAX];
-    struct hf_lock_options options = { .ttl_ms = scaled_ms(400), .no_renewal = true };
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = scaled_ms(400), .no_renewal = true);
     struct hf_lock *lock = lock_with(&pair->one, "tree:/a b/\xc3\xa9", &options), *adopted;
     MUST(hf_lock_acquire(lock, 0, &error));
     MUST(hf_lock_text(lock, text, &error));

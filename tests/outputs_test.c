@@ -81,9 +81,9 @@ static void wrong_arguments(void **state)
 {
     struct pair *pair = *state;
     struct hf_client *client = pair->one.client;
-    struct hf_lock_options too_long = { .ttl_ms = INT64_MAX };
-    struct hf_key_options never = { .lock = too_long };
-    struct hf_txn_options no_id = { .id = "x" };
+    struct hf_lock_options too_long = LOCK_OPTIONS(.ttl_ms = INT64_MAX);
+    struct hf_key_options never = { .struct_size = sizeof never, .ttl_ms = INT64_MAX };
+    struct hf_txn_options no_id = { .struct_size = sizeof no_id, .id = "x" };
     struct hf_error error;
     struct hf_txn *txn;
     MUST(hf_txn_begin(client, NULL, &txn, &error));
@@ -109,7 +109,7 @@ static void wrong_world(void **state)
 {
     struct pair *pair = *state;
     struct hf_client *client = pair->one.client;
-    struct hf_txn_options gone = { .id = TXN };
+    struct hf_txn_options gone = { .struct_size = sizeof gone, .id = TXN };
     struct hf_error error;
     struct hf_txn *txn;
     publish(&pair->two, "large", "more than ten bytes");

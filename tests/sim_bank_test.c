@@ -155,7 +155,7 @@ static void get(struct history *history, uint64_t began, size_t key, enum hf_sta
                 uint64_t operation, int64_t balance, const char *etag)
 {
     char state[20];
-    struct hf_key_info info = { .version = operation > 0 };
+    struct hf_key_info info = { .struct_size = sizeof info, .version = operation > 0 };
     snprintf(info.etag, sizeof info.etag, "%s", etag);
     judge_bank_text(operation, balance, sizeof state, state);
     judge_bank_told_get(history->judge, began, key, status,
@@ -639,7 +639,7 @@ static void shown_damage(struct history *history)
 
 static void shown_what_nobody_writes(struct history *history)
 {
-    struct hf_key_info info = { .version = 1 };
+    struct hf_key_info info = { .struct_size = sizeof info, .version = 1 };
     judge_bank_told_get(history->judge, 0, X, HF_OK, VIEW("hello"), &info);
 }
 

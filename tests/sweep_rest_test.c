@@ -23,7 +23,7 @@ static struct hf_txn *begin(struct sweep_kit *kit)
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *keys[2];
     struct hf_txn *txn;
-    options.lock.ttl_ms = 60000;
+    options.ttl_ms = 60000;
     publish(&kit->two, "a", "old a");
     publish(&kit->two, "b", "old b");
     MUST(hf_txn_begin(kit->two.client, NULL, &txn, &error));

@@ -13,7 +13,7 @@ static void leave_txn(struct sweep_kit *kit, bool commit, char ret_id[TXN_ID_SIZ
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *keys[2];
     struct hf_txn *txn;
-    options.lock.ttl_ms = 60000;
+    options.ttl_ms = 60000;
     MUST(hf_txn_begin(kit->two.client, NULL, &txn, &error));
     memcpy(ret_id, txn->id, TXN_ID_SIZE + 1);
     MUST(hf_txn_acquire(txn, names, 2, &options, 0, keys, &error));

@@ -99,7 +99,7 @@ static void transfer(struct scene *scene, const struct texts *texts)
     struct hf_client *client = scene->one.client;
     struct hf_key *keys[2];
     struct hf_error why;
-    options.lock.ttl_ms = TTL_MS;
+    options.ttl_ms = TTL_MS;
     if (!WENT(hf_txn_begin(client, NULL, &scene->txn, &why))) {
         scene->txn = NULL;
         return;
@@ -160,8 +160,8 @@ static void others_go_on(struct scene *scene, const struct texts *texts, bool ch
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *keys[2];
     struct hf_txn *txn = begin(&scene->two);
-    options.lock.ttl_ms = TTL_MS;
-    options.lock.poll_ms = 5;
+    options.ttl_ms = TTL_MS;
+    options.poll_ms = 5;
     MUST(hf_txn_acquire(txn, (const char *[]){ "a", "b" }, 2, &options, 5000, keys, &error));
     ASSERT(both_changed(scene, texts) == changed);
     for (size_t i = 0; i < 2; i++)

@@ -25,7 +25,7 @@ void take_two(struct hf_txn *txn, const char *first, const char *second, int64_t
               struct hf_key *ret_keys[2])
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     MUST(hf_txn_acquire(txn, (const char *[]){ first, second }, 2, &options, 0, ret_keys,
                         &error));
 }

@@ -188,7 +188,7 @@ static bool goes_on_after(long number, bool done_so)
 {
     struct world world;
     struct peer one, two, three;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     char id[TXN_ID_SIZE + 1];
     enum txn_state told;
     world_open(&world);
@@ -273,7 +273,7 @@ static void a_lease_of_one_that_is_not_open_is_its_own_alone(void **state)
 static void a_key_that_was_given_back_is_not_taken_again(void **state)
 {
     struct pair *pair = *state;
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     char id[TXN_ID_SIZE + 1];
     open_one(&pair->one, id);
     struct hf_txn *txn = join(&pair->two, id);

@@ -301,8 +301,8 @@ static void expiry_rolls_back(void **state)
     enum hf_decision decision = HF_COMMIT;
     before_a_and_b(pair);
     struct hf_txn *txn = begin(&pair->one);
-    options.lock.ttl_ms = TTL_MS;
-    options.lock.no_renewal = true;
+    options.ttl_ms = TTL_MS;
+    options.no_renewal = true;
     MUST(hf_txn_acquire(txn, (const char *[]){ "b", "a" }, 2, &options, 0, keys, &error));
     update(keys[0], "new b");
     update(keys[1], "new a");
@@ -453,7 +453,7 @@ static bool move_one(struct mover *mover)
     char text[2][32];
     void *data;
     size_t size;
-    options.lock.poll_ms = 1;
+    options.poll_ms = 1;
     if (hf_txn_begin(mover->peer->client, NULL, &txn, &why) != HF_OK)
         return false;
     bool done_so = hf_txn_acquire(txn, (const char *[]){ mover->from, mover->to }, 2, &options,

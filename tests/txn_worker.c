@@ -117,7 +117,7 @@ static void taken_release(struct taken *taken, size_t count)
 /* Reads an account, taken or not. */
 static bool read_account(struct taken *taken)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_error error;
     void *data;
     int64_t begun = now_us();
@@ -156,7 +156,9 @@ static char *changed_state(const struct taken *taken, const char *name, size_t *
 /* Writes the change into an account that we hold. Nobody else can have changed it since. */
 static enum hf_status change_account(struct taken *taken, const char *name)
 {
-    struct hf_key_if when = { .version_set = true, .version = taken->version };
+    struct hf_key_if when = { .struct_size = sizeof when,
+                              .version_set = true,
+                              .version = taken->version };
     struct hf_error error;
     size_t size;
     char *state = changed_state(taken, name, &size);
@@ -246,7 +248,7 @@ static bool take_all(struct hf_txn *txn, struct taken *taken, size_t count)
     const char *names[TAKEN_MAX];
     struct hf_key *keys[TAKEN_MAX];
     struct hf_error error;
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     for (size_t i = 0; i < count; i++)
         names[i] = taken[i].name;
     enum hf_status status = hf_txn_acquire(txn, names, count, &options, WAIT_MS, keys, &error);
@@ -315,7 +317,7 @@ static void annotate(const char *name, bool staged)
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct taken taken;
     struct hf_error error;
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     options.staged = staged;
     draw_accounts(&taken, 1);
     taken.changes = true;
@@ -390,7 +392,7 @@ static void settle(unsigned share)
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_error error;
-    options.lock.ttl_ms = ttl_ms;
+    options.ttl_ms = ttl_ms;
     for (unsigned i = share; i < account_count; i += SHARES) {
         struct taken taken = { .key = NULL };
         account_name(i, taken.name);

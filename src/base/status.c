@@ -33,6 +33,11 @@ int hf_status_exit_code(enum hf_status status)
     return row_of(status)->exit_code;
 }
 
+int hf_version_number(void)
+{
+    return HF_VERSION;
+}
+
 const char *hf_version(void)
 {
     return HOLDFAST_VERSION;

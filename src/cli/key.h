@@ -34,6 +34,13 @@ struct key_desk {
     bool adopted; /* by the text of its lease: it stays when we are done */
     struct hf_key_info info;
 };
+#define KEY_DESK(owner)                     \
+    {                                       \
+        .cli = (owner), .info = HF_KEY_INFO \
+    }
+
+/* The options of a key that is about to be acquired: --ttl and so on. */
+enum hf_status key_options(struct cli *cli, struct hf_key_options *options);
 
 /* Acquires the key of this name, for as long as --wait or --no-wait say. */
 enum hf_status key_desk_take(struct key_desk *desk, const char *name,

@@ -44,7 +44,7 @@ static enum hf_status take_options(struct changing *changing)
     const struct option_value *version = cli_option(cli, "if-version");
     enum hf_status status = check_take(cli);
     if (status == HF_OK)
-        status = lock_options(cli, /* has_modes */ false, &changing->options.lock);
+        status = key_options(cli, &changing->options);
     if (status != HF_OK)
         return status;
     changing->options.staged = cli_given(cli, "staged");
@@ -121,7 +121,9 @@ static enum hf_status change_key(struct changing *changing)
 /* The bytes are here before the key is taken: it is not held while somebody types. */
 enum hf_status run_key_update(struct cli *cli)
 {
-    struct changing changing = { .desk = { .cli = cli }, .options = HF_KEY_OPTIONS };
+    struct changing changing = { .desk = KEY_DESK(cli),
+                                 .options = HF_KEY_OPTIONS,
+                                 .when = HF_KEY_IF };
     enum hf_status status = take_options(&changing);
     if (status == HF_OK)
         status = source_take(cli, option_text(cli, "from"), cli_argument(cli, 0), &changing.fd);
@@ -134,7 +136,9 @@ enum hf_status run_key_update(struct cli *cli)
 
 enum hf_status run_key_remove(struct cli *cli)
 {
-    struct changing changing = { .desk = { .cli = cli }, .options = HF_KEY_OPTIONS, .fd = -1 };
+    struct changing changing = {
+        .desk = KEY_DESK(cli), .options = HF_KEY_OPTIONS, .when = HF_KEY_IF, .fd = -1
+    };
     enum hf_status status = take_options(&changing);
     return status == HF_OK ? change_key(&changing) : status;
 }

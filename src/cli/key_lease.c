@@ -83,6 +83,15 @@ static bool explain_waiting(struct key_desk *desk)
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
+enum hf_status key_options(struct cli *cli, struct hf_key_options *options)
+{
+    struct hf_lock_options lock;
+    enum hf_status status = lock_options(cli, /* has_modes */ false, &lock);
+    options->ttl_ms = lock.ttl_ms;
+    options->poll_ms = lock.poll_ms;
+    return status;
+}
+
 struct taking {
     struct key_desk *desk;
     const struct hf_key_options *options;
@@ -272,12 +281,12 @@ static enum hf_status hand_over(struct key_desk *desk)
  * transaction stays with it. */
 enum hf_status run_key_acquire(struct cli *cli)
 {
-    struct key_desk desk = { .cli = cli };
+    struct key_desk desk = KEY_DESK(cli);
     struct hf_key_options options = HF_KEY_OPTIONS;
     char user[USER_TEXT_MAX];
     const char *holder = option_text(cli, "holder");
-    enum hf_status status = lock_options(cli, /* has_modes */ false, &options.lock);
-    options.lock.no_renewal = true;
+    enum hf_status status = key_options(cli, &options);
+    options.no_renewal = true;
     if (status == HF_OK)
         status = lock_connect(cli, holder ? holder : user_text(user), &desk.client);
     if (status == HF_OK)
@@ -296,9 +305,9 @@ enum hf_status run_key_acquire(struct cli *cli)
 
 enum hf_status run_key_keepalive(struct cli *cli)
 {
-    struct key_desk desk = { .cli = cli };
+    struct key_desk desk = KEY_DESK(cli);
     struct hf_key_options options = HF_KEY_OPTIONS;
-    options.lock.no_renewal = true;
+    options.no_renewal = true;
     enum hf_status status = key_desk_adopt(&desk, /* name */ NULL, &options);
     if (status == HF_OK && cli->json) {
         char text[HF_LEASE_TEXT_MAX];
@@ -336,11 +345,11 @@ static enum hf_status release(struct key_desk *desk, enum hf_decision decision, 
 
 enum hf_status run_key_release(struct cli *cli)
 {
-    struct key_desk desk = { .cli = cli };
+    struct key_desk desk = KEY_DESK(cli);
     struct hf_key_options options = HF_KEY_OPTIONS;
     enum hf_decision decision = cli_given(cli, "rollback") ? HF_ROLLBACK : HF_COMMIT;
     bool of_txn = false;
-    options.lock.no_renewal = true;
+    options.no_renewal = true;
     enum hf_status status = key_desk_adopt(&desk, /* name */ NULL, &options);
     if (status == HF_OK) {
         uint64_t token = hf_lock_token(hf_key_lock(desk.key));

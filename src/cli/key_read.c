@@ -132,7 +132,7 @@ static enum hf_status get_state(struct cli *cli, struct getting *getting)
 
 enum hf_status run_key_get(struct cli *cli)
 {
-    struct getting getting = { .name = cli->arguments[0] };
+    struct getting getting = { .info = HF_KEY_INFO, .name = cli->arguments[0] };
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &getting.client);
     if (status != HF_OK)
         return status;
@@ -331,7 +331,7 @@ static enum hf_status shown_info(struct listing *listing, const char *name,
 static enum hf_status list_key(struct listing *listing, const char *name,
                                const struct sight *sight, const struct key_state *state)
 {
-    struct hf_key_info info;
+    struct hf_key_info info = HF_KEY_INFO;
     struct hf_error why;
     const struct lease *lease = active_lease(sight->table);
     enum hf_status status = shown_info(listing, name, state, &info, &why);

@@ -11,12 +11,22 @@
 
 /* ---- Handles ------------------------------------------------------------------------- */
 
-static enum hf_status check_options(const struct hf_key_options *options,
-                                    struct hf_error *error)
+/* Reads the options of a key, and makes those of its lock of them. */
+static enum hf_status read_options(const struct hf_key_options *options, bool *ret_staged,
+                                   struct hf_lock_options *ret_lock, struct hf_error *error)
 {
-    if (options->lock.mode != HF_EXCLUSIVE)
-        return error_set(error, HF_INVALID, "the lease of a key is exclusive");
-    return HF_OK;
+    struct hf_key_options used = HF_KEY_OPTIONS;
+    *ret_lock = HF_LOCK_OPTIONS;
+    enum hf_status status =
+        read_caller_options("HF_KEY_OPTIONS", options, &used, sizeof used, error);
+    *ret_staged = used.staged;
+    ret_lock->ttl_ms = used.ttl_ms;
+    ret_lock->no_renewal = used.no_renewal;
+    ret_lock->poll_ms = used.poll_ms;
+    ret_lock->note = used.note;
+    ret_lock->notify = used.notify;
+    ret_lock->notify_argument = used.notify_argument;
+    return status;
 }
 
 /* Around a lock, which it takes over when that succeeds. */
@@ -44,21 +54,20 @@ enum hf_status key_new_for(struct hf_client *client, const char *name,
                            const struct hf_key_options *options, struct hf_txn *txn,
                            struct hf_key **ret_key, struct hf_error *error)
 {
-    const struct hf_key_options defaults = HF_KEY_OPTIONS;
+    struct hf_lock_options lock_options;
     struct hf_lock *lock;
+    bool staged;
     char scope[sizeof "named:" + NAME_BYTES_MAX];
-    if (!options)
-        options = &defaults;
-    enum hf_status status = check_options(options, error);
+    enum hf_status status = read_options(options, &staged, &lock_options, error);
     if (status == HF_OK)
         status = name_check(view_of(name), error);
     if (status != HF_OK)
         return status;
     snprintf(scope, sizeof scope, "named:%s", name);
-    status = hf_lock_new(client, scope, &options->lock, &lock, error);
+    status = hf_lock_new(client, scope, &lock_options, &lock, error);
     if (status != HF_OK)
         return status;
-    status = new_around(client, view_of(name), lock, options->staged, txn, ret_key, error);
+    status = new_around(client, view_of(name), lock, staged, txn, ret_key, error);
     if (status != HF_OK)
         hf_lock_free(lock);
     return status;
@@ -252,8 +261,7 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
                               struct hf_error *error)
 {
     struct hf_error why;
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, key) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
         return HF_INVALID;
     client_active(key->client);
     env_mutex_lock(&key->calls);
@@ -446,12 +454,11 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
                              const struct hf_key_options *options, struct hf_txn *txn,
                              struct hf_key **ret_key, struct hf_error *error)
 {
-    const struct hf_key_options defaults = HF_KEY_OPTIONS;
+    struct hf_lock_options lock_options;
     struct hf_lock *lock;
+    bool staged;
     struct view name;
-    if (!options)
-        options = &defaults;
-    enum hf_status status = check_options(options, error);
+    enum hf_status status = read_options(options, &staged, &lock_options, error);
     if (status == HF_OK && txn && !txn->open) /* that seals its keys in its own handles only */
         status = error_set(error, HF_DENIED,
                            "only the process that began the transaction changes its keys");
@@ -459,10 +466,10 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
         status = error_set(error, HF_INVALID, "'%.80s' is no lease of a key of namespace %s",
                            lease, client->space.ns);
     if (status == HF_OK)
-        status = hf_lock_adopt(client, lease, &options->lock, &lock, error);
+        status = hf_lock_adopt(client, lease, &lock_options, &lock, error);
     if (status != HF_OK)
         return status;
-    status = new_around(client, name, lock, options->staged, txn, ret_key, error);
+    status = new_around(client, name, lock, staged, txn, ret_key, error);
     if (status != HF_OK)
         hf_lock_detach(lock);
     return status;

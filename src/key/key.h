@@ -3,6 +3,7 @@
 #ifndef KEY_KEY_H
 #define KEY_KEY_H
 
+#include "base/options.h"
 #include "key/change.h"
 #include "key/record.h"
 #include "lock/handle.h"
@@ -124,11 +125,15 @@ void bodies_delete(struct hf_client *client, struct view ns, struct view name,
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info);
 
-/* The same where nothing is known, or nobody asks. */
-static inline void key_info_clear(struct hf_key_info *ret_info)
+/* Begins a public call: INVALID when `ret_info`, which may be NULL, was not initialised; else
+ * nothing is known yet. */
+static inline enum hf_status key_info_begin(struct hf_key_info *ret_info,
+                                            struct hf_error *error)
 {
-    if (ret_info)
+    enum hf_status status = check_caller_report("HF_KEY_INFO", ret_info, error);
+    if (status == HF_OK && ret_info)
         key_info_fill(NULL, NULL, HF_KEY_NONE, ret_info);
+    return status;
 }
 
 /* ---- Stages of transactions (settle.c) ----------------------------------------------- */

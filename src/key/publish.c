@@ -301,9 +301,9 @@ static void ask_for(struct update *update, const struct hf_key_if *when)
     change->token = update->lease.token;
     change->txn = key->txn ? view_of(key->txn->id) : VIEW("");
     change->version = &update->version;
-    change->if_version_set = when && when->version_set;
-    change->if_version = when ? when->version : 0;
-    change->if_etag = when && when->etag ? view_of(when->etag) : VIEW("");
+    change->if_version_set = when->version_set;
+    change->if_version = when->version;
+    change->if_etag = when->etag ? view_of(when->etag) : VIEW("");
     change->old = key->bodies.gone;
     change->old_count = key->bodies.gone_count;
 }
@@ -363,17 +363,19 @@ static enum hf_status make_change(struct update *update, const struct hf_key_if 
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info)
 {
-    *ret_info = (struct hf_key_info){ .outcome = outcome };
+    struct hf_key_info info = HF_KEY_INFO;
+    info.outcome = outcome;
     if (state && state->staged)
-        memcpy(ret_info->txn, state->stage.txn, sizeof ret_info->txn);
-    if (!version)
-        return;
-    ret_info->version = version->number;
-    memcpy(ret_info->etag, version->etag, sizeof ret_info->etag);
-    ret_info->size = version->size;
-    ret_info->token = version->token;
-    ret_info->updated_ms = version->at.us / 1000;
-    ret_info->removed = version->removed;
+        memcpy(info.txn, state->stage.txn, sizeof info.txn);
+    if (version) {
+        info.version = version->number;
+        memcpy(info.etag, version->etag, sizeof info.etag);
+        info.size = version->size;
+        info.token = version->token;
+        info.updated_ms = version->at.us / 1000;
+        info.removed = version->removed;
+    }
+    write_caller_report(ret_info, &info, sizeof info);
 }
 
 /* What the holder of this token sees: what it has staged, if it has. */
@@ -387,7 +389,7 @@ static const struct state_version *seen_by(const struct key_state *state, uint64
  * never fails. */
 static enum hf_status check_condition(const struct hf_key_if *when, struct hf_error *error)
 {
-    if (when && when->etag && when->etag[0] == '\0')
+    if (when->etag && when->etag[0] == '\0')
         return error_set(error, HF_INVALID,
                          "an ETag is not empty; that a key holds nothing is version 0");
     return HF_OK;
@@ -398,13 +400,17 @@ static enum hf_status change_key(struct hf_key *key, const struct content *conte
                                  struct hf_error *error)
 {
     struct update update = { .key = key, .content = content };
+    struct hf_key_if condition = HF_KEY_IF;
     struct hf_error why;
     client_active(key->client);
     change_init(&update.change, CHANGE_LOOK);
     env_mutex_lock(&key->calls);
-    enum hf_status status = check_condition(when, &why);
+    enum hf_status status =
+        read_caller_options("HF_KEY_IF", when, &condition, sizeof condition, &why);
     if (status == HF_OK)
-        status = make_change(&update, when, &why);
+        status = check_condition(&condition, &why);
+    if (status == HF_OK)
+        status = make_change(&update, &condition, &why);
     env_mutex_unlock(&key->calls);
     const struct key_state *state = &update.change.state;
     /* What may have been done is not told as refused. */
@@ -424,8 +430,7 @@ enum hf_status hf_key_update(struct hf_key *key, const void *data, size_t size,
     if (size == 0)
         data = "";
     struct content content = { .bytes = { data, size }, .fd = -1, .size = size };
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, key, data) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key, data) != HF_OK)
         return HF_INVALID;
     if (size > BODY_BYTES_MAX)
         return error_set(error, HF_INVALID, "%zu bytes are too many at once; give a file",
@@ -449,8 +454,7 @@ enum hf_status hf_key_update_file(struct hf_key *key, int fd, const struct hf_ke
                                   struct hf_key_info *info, struct hf_error *error)
 {
     struct content content = { .bytes = VIEW(""), .fd = fd };
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, key) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
         return HF_INVALID;
     enum hf_status status = file_size(fd, &content.size, error);
     if (status != HF_OK)
@@ -466,8 +470,7 @@ enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *when,
                              struct hf_key_info *info, struct hf_error *error)
 {
     const struct content nothing = { .bytes = VIEW(""), .fd = -1, .removed = true };
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, key) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
         return HF_INVALID;
     return change_key(key, &nothing, when, info, error);
 }

@@ -62,7 +62,8 @@ static void sight(void *argument, const void *body, const struct evidence *evide
     sighting->abandoned = stage_is_abandoned(table, &sighting->state);
     sighting->over = false;
     if (sighting->description)
-        *sighting->description = (struct key_description){ .waiters = table->waiter_count };
+        *sighting->description =
+            (struct key_description){ .info = HF_KEY_INFO, .waiters = table->waiter_count };
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE)
@@ -297,7 +298,7 @@ static enum hf_status read_to(struct hf_client *client, const char *name,
                               const struct sink *sink, struct hf_key_info *info,
                               struct hf_error *error)
 {
-    struct hf_key_info unwanted;
+    struct hf_key_info unwanted = HF_KEY_INFO;
     struct hf_error why;
     client_active(client);
     if (!info)
@@ -313,8 +314,8 @@ enum hf_status hf_key_get(struct hf_client *client, const char *name, size_t siz
 {
     struct buffer body = BUFFER_INIT(size_max < BODY_BYTES_MAX ? size_max : BODY_BYTES_MAX);
     const struct sink sink = { .body = &body, .fd = -1 };
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, client, name, ret_data, ret_size) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK ||
+        ERROR_IF_NULL(error, client, name, ret_data, ret_size) != HF_OK)
         return HF_INVALID;
     enum hf_status status = read_to(client, name, &sink, info, error);
     if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
@@ -333,8 +334,7 @@ enum hf_status hf_key_get_file(struct hf_client *client, const char *name, int f
 {
     const struct sink sink = { .fd = fd };
     uint64_t size;
-    key_info_clear(info);
-    if (ERROR_IF_NULL(error, client, name) != HF_OK)
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, client, name) != HF_OK)
         return HF_INVALID;
     enum hf_status status = file_size(fd, &size, error);
     if (status == HF_OK && size > 0)

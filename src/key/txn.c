@@ -100,7 +100,7 @@ static enum hf_status new_handle(struct hf_client *client, const char *id,
 enum hf_status hf_txn_begin(struct hf_client *client, const struct hf_txn_options *options,
                             struct hf_txn **ret_txn, struct hf_error *error)
 {
-    const char *id = options ? options->id : NULL;
+    struct hf_txn_options used = HF_TXN_OPTIONS;
     struct hf_txn *txn;
     struct hf_error why;
     if (ret_txn)
@@ -108,9 +108,13 @@ enum hf_status hf_txn_begin(struct hf_client *client, const struct hf_txn_option
     if (ERROR_IF_NULL(error, client, ret_txn) != HF_OK)
         return HF_INVALID;
     client_active(client);
-    if (id && txn_check_id(view_of(id), error) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = new_handle(client, id, &txn, error);
+    enum hf_status status =
+        read_caller_options("HF_TXN_OPTIONS", options, &used, sizeof used, error);
+    const char *id = used.id;
+    if (status == HF_OK && id)
+        status = txn_check_id(view_of(id), error);
+    if (status == HF_OK)
+        status = new_handle(client, id, &txn, error);
     if (status != HF_OK)
         return status;
     status = id ? join(txn, &why) : begin_new(txn, &why);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "base/options.h"
 #include "base/rule.h"
 #include "lock/lease_name.h"
 
@@ -335,8 +336,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                              const struct hf_lock_options *options, struct hf_lock **ret_lock,
                              struct hf_error *error)
 {
-    const struct hf_lock_options defaults = HF_LOCK_OPTIONS;
-    struct hf_lock_options used = options ? *options : defaults;
+    struct hf_lock_options used = HF_LOCK_OPTIONS;
     struct lease_name name = { 0 };
     struct place *place;
     struct hf_lock *lock;
@@ -344,9 +344,13 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         *ret_lock = NULL;
     if (ERROR_IF_NULL(error, client, text, ret_lock) != HF_OK)
         return HF_INVALID;
+    enum hf_status status =
+        read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
     used.output = used.note = NULL;
     client_active(client);
-    enum hf_status status = parse_lease(client, text, &name, error);
+    status = parse_lease(client, text, &name, error);
     if (status == HF_OK)
         status = place_take(client, name.key, &place, error);
     if (status != HF_OK)

@@ -2,6 +2,7 @@
 #include "lock/handle.h"
 
 #include "base/check.h"
+#include "base/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,7 +138,7 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
                                 size_t count, const struct hf_lock_options *options,
                                 struct hf_lock **ret_lock, struct hf_error *error)
 {
-    const struct hf_lock_options defaults = HF_LOCK_OPTIONS;
+    struct hf_lock_options used = HF_LOCK_OPTIONS;
     struct scope *parsed = NULL;
     struct place *place;
     struct hf_lock *lock;
@@ -146,24 +147,23 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
         *ret_lock = NULL;
     if (ERROR_IF_NULL(error, client, scopes, ret_lock) != HF_OK)
         return HF_INVALID;
-    if (!options)
-        options = &defaults;
     if (count == 0 || count > LEASE_SCOPES_MAX)
         return error_set(error, HF_INVALID, "a lock has 1 to %d scopes", LEASE_SCOPES_MAX);
     if (error_if_null_among(error, "scopes", scopes, count) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = check_options(options, error);
+    enum hf_status status =
+        read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
+    if (status == HF_OK)
+        status = check_options(&used, error);
     if (status == HF_OK)
         status = read_scopes(client, scopes, count, &parsed, key, error);
     if (status != HF_OK)
         return status;
     bool *blocked = calloc(2 * count, sizeof *blocked);
-    status =
-        blocked ? check_output(options->output, parsed, count, error) : error_no_memory(error);
+    status = blocked ? check_output(used.output, parsed, count, error) : error_no_memory(error);
     if (status == HF_OK)
         status = place_take(client, view_of(key), &place, error);
-    if (status == HF_OK &&
-        (status = lock_new_at(client, place, options, &lock, error)) != HF_OK)
+    if (status == HF_OK && (status = lock_new_at(client, place, &used, &lock, error)) != HF_OK)
         place_drop(place);
     if (status != HF_OK) {
         free(blocked);

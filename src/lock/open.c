@@ -1,5 +1,6 @@
 /* open.c: a client in the real world, where a store is opened by URL. The simulator does without
  * this file and makes its clients by client_new. */
+#include "base/options.h"
 #include "lock/client.h"
 #include "store/bucket.h"
 
@@ -19,7 +20,7 @@ static void holder_name(char *name, size_t size)
 enum hf_status hf_client_open(const char *url, const struct hf_client_options *options,
                               struct hf_client **ret_client, struct hf_error *error)
 {
-    struct hf_client_options used = options ? *options : HF_CLIENT_OPTIONS;
+    struct hf_client_options used = HF_CLIENT_OPTIONS;
     struct hf_error why;
     struct store *store;
     char holder[HOLDER_BYTES_MAX + 1];
@@ -27,10 +28,14 @@ enum hf_status hf_client_open(const char *url, const struct hf_client_options *o
         *ret_client = NULL;
     if (ERROR_IF_NULL(error, url, ret_client) != HF_OK)
         return HF_INVALID;
+    enum hf_status status =
+        read_caller_options("HF_CLIENT_OPTIONS", options, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
     holder_name(holder, sizeof holder);
     if (!used.holder)
         used.holder = holder;
-    enum hf_status status = store_open(env_real(), view_of(url), &store, &why);
+    status = store_open(env_real(), view_of(url), &store, &why);
     if (status == HF_OK) {
         status = bucket_check(store, BUCKET_LOCKS, &why);
         if (status == HF_OK)
