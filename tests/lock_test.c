@@ -43,9 +43,8 @@ static void clients_open_by_url(void **state)
 static void client_options_have_bounds(void **state)
 {
     (void)state;
-    char long_holder[600];
+    char long_holder[600] = "";
     memset(long_holder, 'h', sizeof long_holder - 1);
-    long_holder[sizeof long_holder - 1] = '\0';
     struct {
         struct hf_client_options options;
         const char *piece;
