@@ -66,11 +66,10 @@ const struct command sweep_commands[] = {
                      "needed. Other commands, 'run' too, never sweep by themselves. A run "
                      "begins when the store has been idle for --idle-grace, and gives way to "
                      "others: on a local store (sqlite:, dir:) to any process that changes it, "
-                     "also by renewing a lock; where one is always held, run 'holdfast sweep "
-                     "--once' from cron instead. A bucket cannot tell who writes to it: there "
-                     "a run begins after each "
-                     "--idle-grace, and stops when somebody else changes what it is working "
-                     "on.",
+                     "also by renewing a lock. A store that is never idle is swept after 12 "
+                     "times --idle-grace; that run does not give way. A bucket cannot tell who "
+                     "writes to it: there a run begins after each --idle-grace, and stops when "
+                     "somebody else changes what it is working on.",
                      "What a run costs grows with what has expired, not with what exists. The "
                      "index knows of leases that a process has kept alive for more than half "
                      "of their ttl, and of those that 'acquire' granted for 5 minutes or "

@@ -122,7 +122,7 @@ bool run_goes_on(struct sweep_run *run)
     enum sweep_stop why;
     if (run->stopped)
         return false;
-    if (options->mode == SWEEP_IDLE && gives_way(run, &why))
+    if (options->mode == SWEEP_IDLE && !options->overdue && gives_way(run, &why))
         stop(run, why);
     else if (options->go_on && !options->go_on(options->argument))
         stop(run, SWEEP_STOP_CANCELLED);

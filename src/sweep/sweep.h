@@ -94,6 +94,7 @@ struct sweep_cursor {
 struct sweep_options {
     struct sweep_settings settings;
     enum sweep_mode mode; /* IDLE stops for traffic; MANUAL does not */
+    bool overdue;         /* of IDLE: it was put off for so long that it does not stop either */
     bool full;
     bool dry_run;
     bool (*go_on)(void *argument); /* may be NULL; false: stop */
@@ -114,7 +115,8 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
 /* ---- The idle sweeper ---------------------------------------------------------------- */
 
 /* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the store
- * tells of that, no other process has changed it. */
+ * tells of that, no other process has changed it. Where that never comes it sweeps after 12 times
+ * idle_grace, and such a run does not give way. */
 struct sweeper;
 enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
                              struct sweeper **ret_sweeper, struct hf_error *error);
