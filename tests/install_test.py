@@ -29,7 +29,7 @@ int main(void)
     struct hf_key_options key_options = HF_KEY_OPTIONS;
     struct hf_txn_options txn_options = HF_TXN_OPTIONS;
     if (lock_options.ttl_ms != 30000 || lock_options.mode != HF_EXCLUSIVE ||
-        lock_options.notify || key_options.lock.ttl_ms != 30000 || key_options.staged ||
+        lock_options.notify || key_options.ttl_ms != 30000 || key_options.staged ||
         client_options.ns || client_options.skew_tolerance_ms != -1 || txn_options.id)
         return 2;
     if (hf_client_open("nonsense", NULL, &client, &error) != HF_INVALID)
