@@ -63,6 +63,7 @@ HEADERS = {
         "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
     "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
+    "api": ["unistd"],
     "compact": FILE_HEADERS,
     "index": FILE_HEADERS,
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],

@@ -132,7 +132,8 @@ HF_API void hf_store_close(struct hf_store *store);
 
 /* A client on a store that is open, which may have several, each with a namespace of its own.
  * `options` may be NULL. A store that was not opened with `coordinates` is asked now (one get, and
- * the probe where it is needed). Otherwise as hf_client_open. */
+ * the probe where it is needed); then no other thread may use it meanwhile. Otherwise as
+ * hf_client_open. */
 HF_API enum hf_status hf_client_open_on(struct hf_store *store,
                                         const struct hf_client_options *options,
                                         struct hf_client **ret_client, struct hf_error *error);
@@ -238,10 +239,11 @@ HF_API enum hf_status hf_store_delete(struct hf_store *store, const char *key,
 typedef bool hf_store_deleted_fn(void *argument, size_t index, const struct hf_error *error);
 
 /* Deletes many, each by itself, in as few requests as the store allows. `sizes` may be NULL: every
- * key ends with its NUL. `each`, which may be NULL, is called once for each key as it is answered,
- * in their order; false: the rest is left alone, which is OK. Keys that make no sense, or that it
- * takes `force` to delete, are refused before anything is deleted. Returns OK when all are gone,
- * else the first failure; the others are gone all the same. options->key_size must be 0. */
+ * key ends with its NUL. `each`, which may be NULL, is called once for each key when its request was
+ * answered, in their order; false: no further request is made, which is OK. Keys that make no sense,
+ * or that it takes `force` to delete, are refused before anything is deleted. Returns OK when all
+ * are gone, else the first failure; the others are gone all the same. options->key_size must be 0.
+ */
 HF_API enum hf_status hf_store_delete_many(struct hf_store *store, const char *const *keys,
                                            const size_t *sizes, size_t count,
                                            const struct hf_store_delete_options *options,
@@ -424,7 +426,7 @@ enum hf_store_clock { HF_STORE_CLOCK_TABLE(HF_STORE_CLOCK_ENUM_) HF_STORE_CLOCK_
 /* "date". */
 HF_API const char *hf_store_clock_name(enum hf_store_clock kind);
 
-#define HF_STORE_CLOCK_ID_MAX  64
+#define HF_STORE_CLOCK_ID_MAX  65
 #define HF_STORE_CLOCK_SAMPLES 16
 
 /* One reply: how far the store's clock was from the calendar of this machine. */
@@ -475,7 +477,7 @@ struct hf_store_restored_options {
     bool dry_run; /* change nothing, and tell what would be done */
     const char
         *ns; /* a namespace to treat even if nothing of it is in the backup; NULL: none */
-    const char *by; /* who did it: stands as the holder meanwhile; NULL: host and process id */
+    const char *by; /* who did it: stands as the holder meanwhile; NULL: this call */
     bool (*each)(void *argument, const struct hf_store_restored_info *info); /* or NULL */
     void *argument;
 };
@@ -506,7 +508,8 @@ HF_API enum hf_status hf_store_restored(struct hf_store *store,
 struct hf_store_epoch_info {
     const char *ns;
     uint64_t epoch;
-    uint64_t epoch_before;  /* 0: it could not be read */
+    bool known; /* it could be read, and was: */
+    uint64_t epoch_before;
     bool lost;              /* it could not be read although tokens were given */
     uint64_t highest_token; /* that anything in the store shows */
 };
