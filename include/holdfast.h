@@ -70,7 +70,8 @@
  *     holdfast/base.h    statuses, errors, conventions, the client
  *     holdfast/lock.h    locks
  *     holdfast/fenced.h  objects that refuse a stale token
- *     holdfast/key.h     keys with state, transactions */
+ *     holdfast/key.h     keys with state, transactions
+ *     holdfast/store.h   objects of a store by hand; the probe, the store's clock, restores */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 
@@ -78,5 +79,6 @@
 #include "holdfast/fenced.h"
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
+#include "holdfast/store.h"
 
 #endif

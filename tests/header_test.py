@@ -26,6 +26,22 @@ struct hf_txn_options txn_options = HF_TXN_OPTIONS;
 lock_options.ttl_ms = 10000;
 struct hf_key_info key_info = HF_KEY_INFO;
 struct hf_key_if key_if = HF_KEY_IF;
+struct hf_store_options store_options = HF_STORE_OPTIONS;
+struct hf_object_info object_info = HF_OBJECT_INFO;
+struct hf_store_get_options get_options = HF_STORE_GET_OPTIONS;
+struct hf_store_put_options put_options = HF_STORE_PUT_OPTIONS;
+struct hf_store_delete_options delete_options = HF_STORE_DELETE_OPTIONS;
+struct hf_store_list_options list_options = HF_STORE_LIST_OPTIONS;
+struct hf_store_copy_options copy_options = HF_STORE_COPY_OPTIONS;
+struct hf_store_copy_report copy_report = HF_STORE_COPY_REPORT;
+struct hf_store_probe_options probe_options = HF_STORE_PROBE_OPTIONS;
+struct hf_store_probe_report probe_report = HF_STORE_PROBE_REPORT;
+struct hf_store_clock_report clock_report = HF_STORE_CLOCK_REPORT;
+struct hf_store_restored_options restored_options = HF_STORE_RESTORED_OPTIONS;
+struct hf_store_restored_report restored_report = HF_STORE_RESTORED_REPORT;
+(void)store_options, (void)object_info, (void)get_options, (void)put_options, (void)delete_options;
+(void)list_options, (void)copy_options, (void)copy_report, (void)probe_options, (void)probe_report;
+(void)clock_report, (void)restored_options, (void)restored_report;
 (void)key_info, (void)key_if, (void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
 """
 
