@@ -553,7 +553,8 @@ def check_exports(tree):
 
 
 def judge_exports(header, listing):
-    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines() if line.strip()}
+    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines()
+                if line.strip() and " A " not in line}  # A: the name of a version, not of anything
     declared = set(re.findall(r"\b(hf_\w+)\s*\(", " ".join(
         re.findall(r"HF_API[^;]*;", strip_c(header)))))
     for name in sorted(exported):
