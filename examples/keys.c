@@ -2,7 +2,8 @@
  *
  *     keys [URL]     for instance: keys sqlite:jobs.db
  *
- * The state of a key changes only under its lease, and only while it has the version that was read. */
+ * The state of a key changes only under its lease, and here only while it has the version that was
+ * read. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* api_calls.h: the public calls as the fuzzer makes them, one row each: a name, and what is done. A
- * number is that of the byte from which an argument is drawn (api_play.h). tests/api_docs_test.py sees
- * to it that no call is left out. */
+/* api_calls.h: the public calls as the fuzzer makes them, one row each: a name, and what is done.
+ * A number is that of the byte from which an argument is drawn (api_play.h).
+ * tests/api_docs_test.py sees to it that no call is left out. */
 #ifndef FUZZ_API_CALLS_H
 #define FUZZ_API_CALLS_H
 

@@ -1,9 +1,9 @@
 /* api_play.h: what a sequence of random public calls plays with: handles in slots, texts, files,
  * options right and wrong, and a clock that the sequence can set forward.
  *
- * An argument is drawn from one byte of the step, which its index names, so that the order in which a
- * compiler evaluates arguments does not matter. Any byte gives something that a caller may pass: NULL
- * and nonsense are legal, a handle that was freed is not. */
+ * An argument is drawn from one byte of the step, which its index names, so that the order in
+ * which a compiler evaluates arguments does not matter. Any byte gives something that a caller may
+ * pass: NULL and nonsense are legal, a handle that was freed is not. */
 #ifndef FUZZ_API_PLAY_H
 #define FUZZ_API_PLAY_H
 
