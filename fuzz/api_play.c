@@ -242,7 +242,9 @@ static void *sized(const struct play *play, int index)
         options->space[options->struct_size] = 1;
         options->struct_size += 64;
         break;
-    case 10: options->struct_size = options->struct_size * 2 / 3; break;
+    case 10:
+        options->struct_size = options->struct_size * 2 / 3 / 8 * 8; /* between two members */
+        break;
     default: break;
     }
     return options;

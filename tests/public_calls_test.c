@@ -383,6 +383,20 @@ static void calls_without_a_status_take_null(void **state)
     assert_string_equal(hf_txn_id(NULL), "");
 }
 
+/* As a newer library may give them to a program that passes them on to an older one. */
+static void a_value_that_no_table_has_is_unknown(void **state)
+{
+    (void)state;
+    static const int values[] = { HF_STATUS_COUNT, 255, -1 };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        enum hf_status status = (enum hf_status)values[i];
+        assert_string_equal(hf_status_name(status), "UNKNOWN");
+        assert_string_equal(hf_status_text(status), "unknown status");
+        assert_int_equal(hf_status_exit_code(status), 1);
+        assert_string_equal(hf_key_outcome_name((enum hf_key_outcome)values[i]), "unknown");
+    }
+}
+
 static void no_bytes_may_be_at_null(void **state)
 {
     (void)state;
@@ -484,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_for_any_pointer_of_any_call_is_invalid_and_says_which),
         cmocka_unit_test(calls_without_a_status_take_null),
+        cmocka_unit_test(a_value_that_no_table_has_is_unknown),
         cmocka_unit_test(no_bytes_may_be_at_null),
         cmocka_unit_test(a_url_that_names_no_store_is_invalid),
         cmocka_unit_test(calls_that_follow_a_failed_one_fail_too),
