@@ -30,7 +30,7 @@ TSAN = -Db_sanitize=thread -Db_lundef=false
 TEST_BUILDS = build-gcc/build.ninja build-clang/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
-.PHONY: all abi help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
+.PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
 	format clean setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
@@ -109,6 +109,9 @@ ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than 
 
 abi: setup-test ## record the interface of the library anew (tests/abi), after a change on purpose
 	tests/abi_test.py record
+
+api-docs: ## write docs/api.md anew, from the headers
+	tools/api-docs.py
 
 amd64: ## build for amd64 and run it under qemu
 	sh tools/amd64.sh
