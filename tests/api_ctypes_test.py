@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""api_ctypes_test.py [URL]: a Python program that uses the shared library by ctypes, with what the headers say and nothing
+"""api_ctypes_test.py sqlite|ceph: a Python program that uses the shared library by ctypes, with what the headers say and nothing
 else: every call takes what it takes in C, and a struct is laid out as there. One row of CASES for each part.
-tests/api_user.cc does the same in C++. Without a URL it works on an SQLite file.
+tests/api_user.cc does the same in C++.
 """
 
 import ctypes
 import os
 import re
 import sys
-import tempfile
 
+from api_kit import store_of
 from tap_kit import end, tell
 
 LIBRARY = os.path.join(os.environ["HOLDFAST_BUILD"], "src/libholdfast.so")
@@ -165,13 +165,13 @@ def check_layouts():
         members = [re.search(r"\(\*(\w+)\)|(\w+)(?:\[[^]]*\])?\s*$", member.strip()) for member in body.split(";") if member.strip()]
         members = [match.group(1) or match.group(2) for match in members]
         tell(members[:len(kind._fields_)] == [field[0] for field in kind._fields_],
-             f"struct {name} is laid out as in the header", f"{members}")
+             f"struct {name} is laid out as in the header")
 
 
 def main(arguments):
     check_layouts()
-    with tempfile.TemporaryDirectory(prefix="holdfast-ctypes-") as folder:
-        url = arguments[0] if arguments else f"sqlite:{folder}/user.db"
+    with store_of(arguments[0]) as (url, environment):
+        os.environ.update(environment)
         for sentence, use in CASES:
             client = handle()
             try:
