@@ -30,7 +30,7 @@ TSAN = -Db_sanitize=thread -Db_lundef=false
 TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
+.PHONY: all abi api-docs help demo check test full record mutants coverage install asan tsan clang flakes fuzz bench ab amd64 changed \
 	format clean setup setup-test needs
 
 all: build/build.ninja ## build the program and the library
@@ -106,6 +106,12 @@ ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than 
 	@test -n "$(A)" || { echo "make ab: say what to compare with: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
 	$(if $(B),,ninja -C build-bench benches)
 	tools/ab.py $(ABFLAGS) $(A) $(or $(B),build-bench)
+
+abi: setup-test ## record the interface of the library anew (tests/abi), after a change on purpose
+	tests/abi_test.py record
+
+api-docs: ## write docs/api.md anew, from the headers
+	tools/api-docs.py
 
 amd64: ## build for amd64 and run it under qemu
 	sh tools/amd64.sh

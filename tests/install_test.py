@@ -119,7 +119,8 @@ def check_pages(installed):
     expected = {"bin/holdfast", "share/bash-completion/completions/holdfast.bash",
                 "share/zsh/site-functions/_holdfast",
                 "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
-                "share/man/man1/holdfast-store-get.1", "include/holdfast.h", "include/holdfast/lock.h"}
+                "share/man/man1/holdfast-store-get.1",
+                "share/man/man3/holdfast.3", "share/man/man3/holdfast-lock.3", "share/man/man3/hf_lock_acquire.3", "include/holdfast.h", "include/holdfast/lock.h"}
     tell(expected <= found, "the program, its pages and the scripts of three shells are installed",
          str(sorted(expected - found)))
 
