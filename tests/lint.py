@@ -64,7 +64,7 @@ HEADERS = {
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
     "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
     "compact": FILE_HEADERS,
-    "index": FILE_HEADERS,
+    "index": FILE_HEADERS + ["poll"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",

@@ -44,6 +44,8 @@ struct hf_index_record;
 
 /* ---- Creating and opening ------------------------------------------------------------ */
 
+#define HF_INDEX_DIGITS_MAX 4
+
 struct hf_index_options {
     size_t struct_size;
     const char *const *fields; /* the names of its fields, in order: a-z A-Z 0-9 . _ - */
@@ -184,10 +186,11 @@ struct hf_index_load_report {
     uint64_t refused;  /* rows that are no records: left out */
     uint64_t up_to_line; /* all rows up to this line are done, or were refused */
     uint64_t bytes_read;
+    bool complete; /* the file was read to its end, and all its records are there */
 };
 #define HF_INDEX_LOAD_REPORT                                                                  \
     HF_VALUE_(hf_index_load_report, sizeof(struct hf_index_load_report), 0, 0, 0, 0, 0, 0, 0, \
-              0, 0)
+              0, 0, false)
 
 struct hf_index_load_options {
     size_t struct_size;
