@@ -70,7 +70,7 @@ HEADERS = {
     "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
     "api": ["unistd"],
     "compact": FILE_HEADERS,
-    "index": FILE_HEADERS,
+    "index": FILE_HEADERS + ["poll"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",

@@ -10,7 +10,7 @@ static struct sweeper *start(struct sweep_kit *kit, struct span delay)
     struct sweeper *sweeper;
     settings.op_delay = delay;
     atomic_store(&kit->threads, true);
-    MUST(sweeper_start(kit->one.client, &settings, &sweeper, &error));
+    MUST(sweeper_start(kit->one.client, &settings, /* watch */ NULL, &sweeper, &error));
     atomic_store(&kit->threads, false);
     return sweeper;
 }
@@ -46,7 +46,7 @@ static void it_sweeps_when_nobody_does_anything(void **state)
     assert_int_equal(report.runs, 1);
     assert_int_equal(report.leases_cleared, 5);
     assert_true(report.duration.us >= SPAN_MS(400).us); /* four delays */
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     pass(kit, SPAN_S(290));
     assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(5)).runs, 1);
     assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(60)).runs, 2);
@@ -71,7 +71,7 @@ static void it_stops_within_one_entry(void **state)
     client_active(kit->one.client); /* between two entries */
     struct sweep_report report = pass_until(kit, sweeper, 1, SPAN_S(5));
     assert_int_equal(report.ops, 1);
-    assert_int_equal(report.stop, SWEEP_STOP_ACTIVITY);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_ACTIVITY);
     assert_int_equal(report.stopped_by_activity, 1);
     sweeper_stop(sweeper);
 }
@@ -100,7 +100,7 @@ static void it_is_not_put_off_for_ever(void **state)
     }
     assert_int_equal(report.runs, 1);
     assert_int_equal(report.leases_cleared, 5);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     sweeper_stop(sweeper);
 }
 

@@ -13,6 +13,7 @@
 struct sweeper {
     struct hf_client *client;
     struct sweep_settings settings;
+    struct sweeper_watch watch;
     struct env_task *task;
     struct sweep_cursor cursor; /* the task's own, as is what follows up to `shared` */
     struct mono_time since;     /* when it was started, or its last run ended, ... */
@@ -117,6 +118,13 @@ static void sweep_once(struct sweeper *sweeper)
     sweeper->since = env_now(sweeper->client->env);
     if (!report.stopped_by_activity)
         sweeper->finished = sweeper->since;
+    if (report.runs == 0)
+        return;
+    if (sweeper->watch.remember) /* its cursor is its own */
+        sweep_remember_run(sweeper->client, sweeper->settings.all_namespaces,
+                           /* cursor */ NULL, &report);
+    if (sweeper->watch.ran)
+        sweeper->watch.ran(sweeper->watch.argument, &report);
 }
 
 /* Between two runs passes the time of grace, too. */
@@ -128,7 +136,8 @@ static void work(void *argument)
 }
 
 enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
-                             struct sweeper **ret_sweeper, struct hf_error *error)
+                             const struct sweeper_watch *watch, struct sweeper **ret_sweeper,
+                             struct hf_error *error)
 {
     if (sweep_settings_check(settings, error) != HF_OK)
         return error->status;
@@ -137,6 +146,8 @@ enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settin
         return error_no_memory(error);
     sweeper->client = client;
     sweeper->settings = *settings;
+    if (watch)
+        sweeper->watch = *watch;
     sweeper->since = sweeper->finished = env_now(client->env);
     env_mutex_init(client->env, &sweeper->shared.mutex);
     env_cond_init(client->env, &sweeper->shared.changed);
