@@ -68,15 +68,19 @@
  * HEADERS. This one includes all others; each opens with what it promises.
  *
  *     holdfast/base.h    statuses, errors, conventions, the client
+ *     holdfast/compact.h many small objects into few: partitions, workers, readers
  *     holdfast/lock.h    locks
  *     holdfast/fenced.h  objects that refuse a stale token
- *     holdfast/key.h     keys with state, transactions */
+ *     holdfast/key.h     keys with state, transactions
+ *     holdfast/merge.h   many files of records into one */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 
 #include "holdfast/base.h"
+#include "holdfast/compact.h"
 #include "holdfast/fenced.h"
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
+#include "holdfast/merge.h"
 
 #endif
