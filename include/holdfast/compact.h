@@ -23,7 +23,7 @@
  * A MERGER OF YOUR OWN merges chunks in your own format: a callback that gets files and writes one.
  *
  *     settings.format = HF_MERGE_EXEC;                          chunks are bytes to everybody else
- *     settings.command = "my-engine {inputs}";                  whose first word names the merger
+ *     settings.command = "my-engine {inputs} {output}";         whose first word names the merger
  *     ...
  *     struct hf_merger merger = HF_MERGER;
  *     merger.name = "my-engine";
@@ -412,7 +412,7 @@ struct hf_merger_job {
     const char *output;    /* the file to be written; it is not there yet */
     const char *folder;    /* of the output: for files on the way, which are removed for you */
     uint64_t memory_bytes; /* that it may take */
-    void *inside;
+    const void *inside;
 };
 
 /* For long merges, every few seconds at least: false when the merge is to end (CANCELLED), since

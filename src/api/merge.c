@@ -190,18 +190,17 @@ static struct hf_merge_report report_of(const struct merge_result *result, struc
     return report;
 }
 
-enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_count,
-                              const struct hf_merge_file *output,
-                              const struct hf_merge_options *options,
-                              struct hf_merge_report *report, struct hf_error *error)
+/* Of files that were named in our own words. */
+static enum hf_status merge_named(const struct merge_file *inputs, size_t input_count,
+                                  const struct merge_file *output,
+                                  const struct hf_merge_options *options,
+                                  struct hf_merge_report *report, struct hf_error *error)
 {
     struct hf_merge_options given = HF_MERGE_OPTIONS;
     struct caller caller = { &given };
     struct merge_options used;
     struct merge_result result = { 0 };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, inputs, output) != HF_OK)
-        return HF_INVALID;
     enum hf_status status =
         read_caller_options("HF_MERGE_OPTIONS", options, &given, sizeof given, error);
     if (status == HF_OK)
@@ -217,6 +216,24 @@ enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_c
     return error_tell(error, status, &why);
 }
 
+enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_count,
+                              const struct hf_merge_file *output,
+                              const struct hf_merge_options *options,
+                              struct hf_merge_report *report, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, inputs, output) != HF_OK)
+        return HF_INVALID;
+    struct merge_file *files = calloc(input_count + 1, sizeof *files);
+    if (!files)
+        return error_no_memory(error);
+    for (size_t i = 0; i < input_count; i++)
+        files[i] = (struct merge_file){ inputs[i].path, inputs[i].fd };
+    const struct merge_file to = { output->path, output->fd };
+    enum hf_status status = merge_named(files, input_count, &to, options, report, error);
+    free(files);
+    return status;
+}
+
 enum hf_status hf_merge(const char *const *inputs, size_t input_count, const char *output,
                         const struct hf_merge_options *options, struct hf_merge_report *report,
                         struct hf_error *error)
@@ -224,13 +241,13 @@ enum hf_status hf_merge(const char *const *inputs, size_t input_count, const cha
     if (ERROR_IF_NULL(error, inputs, output) != HF_OK ||
         error_if_null_among(error, "inputs", inputs, input_count) != HF_OK)
         return HF_INVALID;
-    struct hf_merge_file *files = calloc(input_count + 1, sizeof *files);
+    struct merge_file *files = calloc(input_count + 1, sizeof *files);
     if (!files)
         return error_no_memory(error);
     for (size_t i = 0; i < input_count; i++)
-        files[i] = (struct hf_merge_file){ inputs[i], -1 };
-    const struct hf_merge_file to = { output, -1 };
-    enum hf_status status = hf_merge_files(files, input_count, &to, options, report, error);
+        files[i] = (struct merge_file){ inputs[i], -1 };
+    const struct merge_file to = { output, -1 };
+    enum hf_status status = merge_named(files, input_count, &to, options, report, error);
     free(files);
     return status;
 }

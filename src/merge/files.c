@@ -38,7 +38,7 @@ static const char *path_of_fd(const struct merge_options *options, int fd, struc
 }
 
 static enum hf_status name_inputs(const struct merge_options *options,
-                                  const struct hf_merge_file *inputs, size_t count,
+                                  const struct merge_file *inputs, size_t count,
                                   struct arena *arena, const char ***ret_paths,
                                   struct hf_error *error)
 {
@@ -172,9 +172,9 @@ static enum hf_status merge_to_path(struct env *env, struct merge_options *optio
 }
 
 enum hf_status merge_any_files(struct env *env, const struct merge_options *options,
-                               const struct hf_merge_file *inputs, size_t input_count,
-                               const struct hf_merge_file *output,
-                               struct merge_result *ret_result, struct hf_error *error)
+                               const struct merge_file *inputs, size_t input_count,
+                               const struct merge_file *output, struct merge_result *ret_result,
+                               struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct merge_options used = *options;
