@@ -544,6 +544,8 @@ enum hf_compact_mode {
     HF_COMPACT_NOTIFY, /* until stopped, and merges nothing: only NEEDED and TROUBLE are told */
 };
 
+#define HF_COMPACT_JOBS_MAX 64
+
 struct hf_compact_worker_options {
     size_t struct_size;
     enum hf_compact_mode mode;

@@ -87,6 +87,10 @@ enum hf_merge_part {
 };
 
 #define HF_MERGE_REJECTS_ANY ((uint64_t)INT64_MAX)
+#define HF_MERGE_MEMORY_MIN  (UINT64_C(8) << 20)
+#define HF_MERGE_MEMORY_MAX  (UINT64_C(16) << 30)
+#define HF_MERGE_RECORD_MAX  (UINT64_C(1) << 30)
+#define HF_MERGE_THREADS_MAX 64
 
 struct hf_merge_options {
     size_t struct_size;

@@ -122,7 +122,8 @@ enum hf_status hf_compact_chunks(struct hf_compact *compact, enum hf_chunks whic
     if (ERROR_IF_NULL(error, compact) != HF_OK)
         return HF_INVALID;
     if (!each || (unsigned)which > HF_CHUNKS_ALL)
-        return error_set(error, HF_INVALID, "%s", each ? "which chunks?" : "each must not be NULL");
+        return error_set(error, HF_INVALID, "%s",
+                         each ? "which chunks?" : "each must not be NULL");
     enum hf_status status = compact_walk(compact, &walk, &why);
     arena_release(&listing.arena);
     return error_tell(error, status, &why);

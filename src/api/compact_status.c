@@ -1,6 +1,7 @@
 /* compact_status.c: how a partition is, gathered from its catalogs, lease tables, records of merges,
  * and the roster of its workers. */
 #include "api/compact_inside.h"
+#include "base/parse.h"
 #include "compact/jobs.h"
 #include "compact/plan.h"
 #include "elect/roster.h"
@@ -184,14 +185,25 @@ static void note_job(struct overview *view, const struct lease_table *table,
     view->no_memory |= !job->holder || !job->output;
 }
 
-/* Nothing is granted until this one is over, and nobody holds it. */
-static void note_barrier(struct overview *view, const struct lease *lease,
-                         const struct evidence *evidence)
+/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s": nothing is granted
+ * until this one is over, and nobody holds it. */
+static void note_barrier(struct overview *view, const struct lease_table *table,
+                         const struct lease *lease, const struct evidence *evidence)
 {
+    char time[TIME_TEXT_MAX], span[SPAN_TEXT_MAX];
+    enum lease_proof proof;
+    struct mono_time end = lease_provable_at(&table->settings, lease, evidence, &proof);
+    struct span left = mono_since(end, evidence->now);
+    int64_t unit = left.us >= 1000000 ? 1000000 : 1000;
+    bool replaced = view_equal(lease->holder, VIEW(TABLE_REPLACED));
+    struct view by =
+        replaced ? VIEW("the table was damaged and replaced") : view_first(lease->holder, 60);
+    struct view minute =
+        view_first(view_from(view_of(time_text(lease->acquired_at, time)), 11), 5);
+    span_text(SPAN_US(left.us / unit * unit), span);
     snprintf(view->status.barred_why, sizeof view->status.barred_why,
-             "%.*s; nothing is granted for %lld s more",
-             VIEW_ARGS(view_first(lease->holder, 120)),
-             (long long)(job_left(lease, evidence).us / 1000000));
+             "blocked: %.*s at %.*s UTC; free again %s%s", VIEW_ARGS(by), VIEW_ARGS(minute),
+             left.us > 0 ? "in " : "now", left.us > 0 ? span : "");
 }
 
 static void look_at_leases(void *argument, const struct lease_table *table,
@@ -205,7 +217,7 @@ static void look_at_leases(void *argument, const struct lease_table *table,
         if (!over && pin)
             view->status.pins++;
         else if (!over && lease->scope_count == 0 && lease->token > 0)
-            note_barrier(view, lease, evidence);
+            note_barrier(view, table, lease, evidence);
         else if (!over)
             note_job(view, table, lease, evidence);
         else if (lease->output.size > 0 && lease->status != LEASE_COMPLETED)

@@ -66,6 +66,7 @@ SAME_EVENT(TENDED);
 SAME_EVENT(PAUSED);
 SAME_EVENT(TROUBLE);
 
+static_assert(HF_COMPACT_JOBS_MAX == WORKER_JOBS_MAX, "the bound is that of a worker");
 static_assert((int)HF_COMPACT_BLAME_NOBODY == (int)BLAME_NOBODY &&
                   (int)HF_COMPACT_BLAME_GROUP == (int)BLAME_GROUP &&
                   (int)HF_COMPACT_BLAME_CHUNK == (int)BLAME_CHUNK &&

@@ -22,6 +22,11 @@ static_assert(HF_MERGE_PLAIN == 1 + (int)MERGE_PLAIN && HF_MERGE_GZIP == 1 + (in
               "a coding is one more than ours");
 static_assert(HF_MERGE_REASONS_MAX == MERGE_REASONS_MAX, "reasons are copied as they are");
 static_assert(HF_MERGE_REJECTS_ANY == MERGE_REJECTS_ANY, "a number is passed on as it is");
+static_assert(HF_MERGE_MEMORY_MIN == MERGE_MEMORY_MIN &&
+                  HF_MERGE_MEMORY_MAX == MERGE_MEMORY_MAX &&
+                  HF_MERGE_RECORD_MAX == MERGE_RECORD_MAX &&
+                  HF_MERGE_THREADS_MAX == MERGE_THREADS_MAX,
+              "the bounds are those of a merge");
 
 #define NAME_ROW(name, word, text) [HF_MERGE_##name] = word,
 
