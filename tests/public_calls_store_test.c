@@ -1,4 +1,4 @@
-/* public_calls_store_test.c: a NULL for each pointer of each call of holdfast/store.h is INVALID. */
+/* public_calls_store_test.c: a NULL for a pointer of a call of holdfast/store.h is INVALID. */
 #include "holdfast.h"
 
 #include "public_calls_kit.h"
