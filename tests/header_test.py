@@ -42,6 +42,24 @@ struct hf_store_restored_report restored_report = HF_STORE_RESTORED_REPORT;
 (void)store_options, (void)object_info, (void)get_options, (void)put_options, (void)delete_options;
 (void)list_options, (void)copy_options, (void)copy_report, (void)probe_options, (void)probe_report;
 (void)clock_report, (void)restored_options, (void)restored_report;
+struct hf_index_options index_options = HF_INDEX_OPTIONS;
+struct hf_index_info index_info = HF_INDEX_INFO;
+struct hf_index_load_report index_load_report = HF_INDEX_LOAD_REPORT;
+struct hf_index_load_options index_load_options = HF_INDEX_LOAD_OPTIONS;
+struct hf_index_query index_query = HF_INDEX_QUERY;
+struct hf_index_compile_options index_compile_options = HF_INDEX_COMPILE_OPTIONS;
+struct hf_index_compile_report index_compile_report = HF_INDEX_COMPILE_REPORT;
+struct hf_index_stats index_stats = HF_INDEX_STATS;
+struct hf_index_status_options index_status_options = HF_INDEX_STATUS_OPTIONS;
+(void)index_options, (void)index_info, (void)index_load_report, (void)index_load_options, (void)index_query;
+(void)index_compile_options, (void)index_compile_report, (void)index_stats, (void)index_status_options;
+struct hf_elect_work elect_work = HF_ELECT_WORK;
+struct hf_elect_options elect_options = HF_ELECT_OPTIONS;
+struct hf_sweep_report sweep_report = HF_SWEEP_REPORT;
+struct hf_sweep_options sweep_options = HF_SWEEP_OPTIONS;
+struct hf_sweeper_options sweeper_options = HF_SWEEPER_OPTIONS;
+struct hf_sweep_due sweep_due = HF_SWEEP_DUE;
+(void)elect_work, (void)elect_options, (void)sweep_report, (void)sweep_options, (void)sweeper_options, (void)sweep_due;
 (void)key_info, (void)key_if, (void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
 """
 

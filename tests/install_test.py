@@ -29,7 +29,7 @@ int main(void)
     struct hf_key_options key_options = HF_KEY_OPTIONS;
     struct hf_txn_options txn_options = HF_TXN_OPTIONS;
     if (lock_options.ttl_ms != 30000 || lock_options.mode != HF_EXCLUSIVE ||
-        lock_options.notify || key_options.lock.ttl_ms != 30000 || key_options.staged ||
+        lock_options.notify || key_options.ttl_ms != 30000 || key_options.staged ||
         client_options.ns || client_options.skew_tolerance_ms != -1 || txn_options.id)
         return 2;
     if (hf_client_open("nonsense", NULL, &client, &error) != HF_INVALID)
@@ -119,7 +119,8 @@ def check_pages(installed):
     expected = {"bin/holdfast", "share/bash-completion/completions/holdfast.bash",
                 "share/zsh/site-functions/_holdfast",
                 "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
-                "share/man/man1/holdfast-store-get.1", "include/holdfast.h", "include/holdfast/lock.h"}
+                "share/man/man1/holdfast-store-get.1",
+                "share/man/man3/holdfast.3", "share/man/man3/holdfast-lock.3", "share/man/man3/hf_lock_acquire.3", "include/holdfast.h", "include/holdfast/lock.h"}
     tell(expected <= found, "the program, its pages and the scripts of three shells are installed",
          str(sorted(expected - found)))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lint.py: the rules of this tree that a program can check, one TAP line for each.
 
-    lint.py [ROOT]
+    lint.py [--shorten] [ROOT]
 
 The tables on top are the rules; what follows reads the C just well enough to apply them. A new
 folder, header or call is added to a table here, on purpose. tests/lint_test.py breaks every rule
@@ -46,6 +46,11 @@ PROGRAM_LAYERS = {"cli", "sim"}
 # which proves nothing, or an example, which stands for work, may also sleep.
 TEST_FOLDERS = {"tests", "fuzz", "bench", "examples"}
 
+# What stands outside of the library: it includes public headers and its own. What it includes besides, for
+# now, is in a list that only gets shorter (`lint.py --shorten` takes out what is gone).
+OUTSIDE = ["src/cli/", "bench/", "examples/"]
+INTERNAL_INCLUDES = "tests/internal_includes.txt"
+
 # System headers that any layer may include, and those that belong to some.
 PLAIN_HEADERS = set("""assert ctype errno inttypes limits stdalign stdarg stdatomic stdbool stddef
     stdint stdio stdlib string""".split())
@@ -65,7 +70,7 @@ HEADERS = {
     "merge": FILE_HEADERS + PROCESS_HEADERS + ["arm_neon", "emmintrin", "sys/resource", "zlib", "zstd", "zstd_errors"],
     "api": ["unistd"],
     "compact": FILE_HEADERS,
-    "index": FILE_HEADERS,
+    "index": FILE_HEADERS + ["poll"],
     "cli": FILE_HEADERS + PROCESS_HEADERS + ["getopt", "jansson", "pwd", "strings", "termios"],
     "sim": FILE_HEADERS + ["dlfcn", "getopt", "setjmp", "signal", "ucontext",
                            "sanitizer/asan_interface", "sanitizer/common_interface_defs",
@@ -294,6 +299,47 @@ def check_layering(tree):
             folder = name.split("/")[0] if "/" in name else file.layer
             if folder not in allowed or (folder == "sim" and file.layer != "sim"):
                 yield file.at(position, 'src/%s may not use "%s"' % (file.layer, name))
+
+
+def internal_includes(tree):
+    """(file, position, name) of each include by which something outside reaches inside."""
+    for file in tree.c_files:
+        if file.path.startswith(tuple(OUTSIDE)):
+            for position, is_system, name in file.includes():
+                own = "/" not in name or name.split("/")[0] == file.layer
+                if not is_system and not own and name != "holdfast.h" and not name.startswith("holdfast/"):
+                    yield file, position, name
+
+
+def allowed_includes(tree):
+    """The lines `path: header header ...` of the list, as pairs."""
+    lines = tree.read(INTERNAL_INCLUDES).splitlines() if tree.has(INTERNAL_INCLUDES) else []
+    rows = [line.split(": ", 1) for line in lines if line and not line.startswith("#")]
+    return [(path, name) for path, names in rows for name in names.split()]
+
+
+def check_outside(tree):
+    allowed, found = set(allowed_includes(tree)), set()
+    for file, position, name in internal_includes(tree):
+        found.add((file.path, name))
+        if (file.path, name) not in allowed:
+            yield file.at(position, 'stands outside: "%s" is not a public header' % name)
+    for path, name in sorted(allowed - found):
+        yield '%s: %s no longer includes "%s": take it out (lint.py --shorten)' % (
+            INTERNAL_INCLUDES, path, name)
+
+
+def shorten_includes(tree):
+    """Writes the list without what is gone; it never adds anything."""
+    found = {(file.path, name) for file, _, name in internal_includes(tree)}
+    comment = [line for line in tree.read(INTERNAL_INCLUDES).splitlines() if line.startswith("#")]
+    kept = {}
+    for path, name in allowed_includes(tree):
+        if (path, name) in found:
+            kept.setdefault(path, []).append(name)
+    rows = ["%s: %s" % (path, " ".join(names)) for path, names in kept.items()]
+    with open(os.path.join(tree.root, INTERNAL_INCLUDES), "w", encoding="utf-8") as file:
+        file.write("\n".join(comment + rows) + "\n")
 
 
 def check_public_header(tree):
@@ -555,7 +601,8 @@ def check_exports(tree):
 
 
 def judge_exports(header, listing):
-    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines() if line.strip()}
+    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines()
+                if line.strip() and " A " not in line}  # A: the name of a version, not of anything
     declared = set(re.findall(r"\b(hf_\w+)\s*\(", " ".join(
         re.findall(r"HF_API[^;]*;", strip_c(header)))))
     for name in sorted(exported):
@@ -597,6 +644,7 @@ def judge_kit_names(kits, libraries):
 RULES = [
     ("every folder of src is a layer of the table", check_layers_known),
     ("a layer includes only what lies below it", check_layering),
+    ("the program, benchmarks and examples include public headers and their own", check_outside),
     ("public headers include nothing but each other", check_public_header),
     ("a layer includes only the system headers that are its business", check_system_headers),
     ("no layer calls what belongs to another, and nobody what is unsafe", check_banned_calls),
@@ -619,11 +667,16 @@ RULES = [
 
 
 def main(arguments):
+    shorten = arguments[:1] == ["--shorten"]
+    arguments = arguments[shorten:]
     root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
     tree = Tree(os.path.abspath(root))
     if not tree.c_files:
         print("Bail out! there is no C file under %s" % root)
         return 1
+    if shorten:
+        shorten_includes(tree)
+        return 0
     print("1..%d" % len(RULES))
     failed = False
     for number, (sentence, rule) in enumerate(RULES, 1):

@@ -61,6 +61,10 @@ BAD = [
     ("src/lease/x.c", include('"env/env.h"'), lint.check_layering),
     ("src/store/x.c", include('"sim/world.h"'), lint.check_layering),
     ("src/merge/x.c", include('"store/store.h"'), lint.check_layering),
+    ("src/cli/x.c", include('"base/good.h"'), lint.check_outside),
+    ("examples/x.c", include('"base/good.h"'), lint.check_outside),
+    ("bench/x.c", include('"tests/x.h"'), lint.check_outside),
+    ("tests/internal_includes.txt", "src/cli/good.c: base/good.h\n", lint.check_outside),
     ("include/holdfast.h", include("<stdlib.h>"), lint.check_public_header),
     ("src/base/x.c", include("<pthread.h>"), lint.check_system_headers),
     ("src/store/x.c", include("<time.h>"), lint.check_system_headers),
@@ -190,7 +194,7 @@ def check_every_rule_is_broken(cases):
 
 def check_exports(cases):
     header = "HF_API int hf_a(int x);\nHF_API const char *hf_b(void);\n"
-    good = "0001 T hf_a\n0002 T hf_b\n"
+    good = "0000 A HOLDFAST_0\n0001 T hf_a@@HOLDFAST_0\n0002 T hf_b@@HOLDFAST_0\n"
     cases.add(not list(lint.judge_exports(header, good)),
               "a library that exports its header passes")
     cases.add(len(list(lint.judge_exports(header, good + "0003 T buffer_append\n"))) == 1,
@@ -199,6 +203,17 @@ def check_exports(cases):
               "an exported call that no header declares is found")
     cases.add(len(list(lint.judge_exports(header, "0001 T hf_a\n"))) == 1,
               "a public function that is not exported is found")
+
+
+def check_shortening(cases):
+    """The list of what is allowed for now only gets shorter."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-lint-") as root:
+        write(root, GOOD)
+        write(root, {"src/cli/x.c": include('"base/good.h"'), "src/cli/y.c": include('"base/good.h"'),
+                     lint.INTERNAL_INCLUDES: "# why\nsrc/cli/x.c: base/good.h base/gone.h\nsrc/cli/gone.c: base/a.h\n"})
+        lint.shorten_includes(lint.Tree(root))
+        left = lint.Tree(root).read(lint.INTERNAL_INCLUDES)
+        cases.add(left == "# why\nsrc/cli/x.c: base/good.h\n", "--shorten takes out what is gone, and adds nothing", [left])
 
 
 def check_kit_names(cases):
@@ -215,6 +230,7 @@ def main():
     check_bad_trees(cases)
     check_every_rule_is_broken(cases)
     check_exports(cases)
+    check_shortening(cases)
     check_kit_names(cases)
     print("1..%d" % cases.number)
     return 1 if cases.failed else 0

@@ -353,6 +353,40 @@ static void calls_without_a_status_take_null(void **state)
     assert_string_equal(hf_txn_id(NULL), "");
 }
 
+static void a_wrong_option_is_invalid_without_an_error_too(void **state)
+{
+    (void)state;
+    struct good good = good_new();
+    struct hf_client_options client_options = HF_CLIENT_OPTIONS;
+    struct hf_lock_options lock_options = HF_LOCK_OPTIONS;
+    struct hf_key_options key_options = HF_KEY_OPTIONS;
+    struct hf_client *client = FILLED(hf_client);
+    struct hf_lock *lock = FILLED(hf_lock);
+    struct hf_key *key = FILLED(hf_key);
+    client_options.ttl_max_ms = lock_options.ttl_ms = key_options.ttl_ms = -1;
+    assert_int_equal(hf_client_open("mem:", &client_options, &client, NULL), HF_INVALID);
+    assert_int_equal(hf_lock_new(good.client, "x", &lock_options, &lock, NULL), HF_INVALID);
+    assert_int_equal(hf_key_new(good.client, "x", &key_options, &key, NULL), HF_INVALID);
+    assert_int_equal(hf_txn_acquire(good.txn, names, 1, &key_options, 0, &key, NULL),
+                     HF_INVALID);
+    assert_true(!client && !lock && !key);
+    good_free(&good);
+}
+
+/* As a newer library may give them to a program that passes them on to an older one. */
+static void a_value_that_no_table_has_is_unknown(void **state)
+{
+    (void)state;
+    static const int values[] = { HF_STATUS_COUNT, 255, -1 };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        enum hf_status status = (enum hf_status)values[i];
+        assert_string_equal(hf_status_name(status), "UNKNOWN");
+        assert_string_equal(hf_status_text(status), "unknown status");
+        assert_int_equal(hf_status_exit_code(status), 1);
+        assert_string_equal(hf_key_outcome_name((enum hf_key_outcome)values[i]), "unknown");
+    }
+}
+
 static void no_bytes_may_be_at_null(void **state)
 {
     (void)state;
@@ -413,6 +447,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_for_any_pointer_of_any_call_is_invalid_and_says_which),
         cmocka_unit_test(calls_without_a_status_take_null),
+        cmocka_unit_test(a_wrong_option_is_invalid_without_an_error_too),
+        cmocka_unit_test(a_value_that_no_table_has_is_unknown),
         cmocka_unit_test(no_bytes_may_be_at_null),
         cmocka_unit_test(a_url_that_names_no_store_is_invalid),
         cmocka_unit_test(calls_that_follow_a_failed_one_fail_too),

@@ -1,10 +1,12 @@
 #!/bin/sh
-# install-pages.sh PROGRAM FOLDER: the manual pages, one per command, when meson installs.
+# install-pages.sh FOLDER COMMAND...: manual pages, when meson installs: the command writes them to the
+# folder that it is given as its last word.
 set -eu
 
-case $2 in
-/*) folder=${DESTDIR:-}$2 ;;
-*) folder=$MESON_INSTALL_DESTDIR_PREFIX/$2 ;;
+case $1 in
+/*) folder=${DESTDIR:-}$1 ;;
+*) folder=$MESON_INSTALL_DESTDIR_PREFIX/$1 ;;
 esac
+shift
 mkdir -p "$folder"
-"$1" help --man-pages "$folder"
+"$@" "$folder"

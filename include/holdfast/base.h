@@ -97,13 +97,14 @@ HF_API int hf_version_number(void);
 enum hf_status { HF_STATUS_TABLE(HF_STATUS_ENUM_) HF_STATUS_COUNT };
 #undef HF_STATUS_ENUM_
 
-/* "CONFLICT": the status as it is spelled in this header and in --json output. */
+/* "CONFLICT": the status as it is spelled in this header and in --json output; "UNKNOWN" for a
+ * number that is none of these. */
 HF_API const char *hf_status_name(enum hf_status status);
 
 /* The sentence of the table. */
 HF_API const char *hf_status_text(enum hf_status status);
 
-/* What the program `holdfast` exits with. */
+/* What the program `holdfast` exits with; 1 for a number that is none of these. */
 HF_API int hf_status_exit_code(enum hf_status status);
 
 #define HF_WHY_MAX 240

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/moment.h"
+#include "base/nearest.h"
 #include "cli/output.h"
 #include "store/bucket.h"
 
@@ -283,15 +284,5 @@ enum hf_status cli_unknown_command(struct cli *cli, struct view path);
 
 /* "holdfast store put KEY FILE": a command with what it cannot do without. */
 void command_append_usage(struct buffer *to, const struct command *command);
-
-/* The name of `names` that is nearest to a mistyped one, or NULL when none is near. Feed it
- * with all candidates, one after the other. */
-struct nearest {
-    struct view wanted;
-    struct view best; /* data NULL: none */
-    size_t distance;
-};
-
-void nearest_offer(struct nearest *nearest, struct view candidate);
 
 #endif

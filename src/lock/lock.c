@@ -23,8 +23,9 @@
 static enum hf_status check_options(const struct hf_lock_options *options,
                                     struct hf_error *error)
 {
-    if (ttl_ms_check(options->ttl_ms, error) != HF_OK)
-        return error->status;
+    enum hf_status status = ttl_ms_check(options->ttl_ms, error);
+    if (status != HF_OK)
+        return status;
     if (options->poll_ms < 0 || options->poll_ms > 3600000)
         return error_set(error, HF_INVALID, "a poll interval is at most an hour");
     if (options->once_per_ms < 0 || options->once_per_ms > ONCE_PER_MS_MAX)

@@ -1,0 +1,53 @@
+/* transaction.c: two accounts that change together or not at all.
+ *
+ *     transaction [URL]     for instance: transaction sqlite:bank.db
+ *
+ * Whoever dies in between leaves nothing to repair: the next who wants an account rolls it back. */
+#include <holdfast.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const accounts[] = { "accounts/ann", "accounts/joe" };
+
+/* What an account has; a new one has 100. */
+static long read_balance(struct hf_client *client, const char *name)
+{
+    void *data;
+    size_t size;
+    char text[32] = "100";
+    if (hf_key_get(client, name, sizeof text - 1, &data, &size, NULL, NULL) == HF_OK) {
+        snprintf(text, sizeof text, "%.*s", (int)size, (const char *)data);
+        hf_free(data);
+    }
+    return strtol(text, NULL, 10);
+}
+
+static enum hf_status write_balance(struct hf_key *key, long balance, struct hf_error *error)
+{
+    char text[32];
+    int size = snprintf(text, sizeof text, "%ld", balance);
+    return hf_key_update(key, text, (size_t)size, NULL, NULL, error);
+}
+
+int main(int argc, char **argv)
+{
+    struct hf_client *client = NULL;
+    struct hf_txn *txn = NULL;
+    struct hf_key *keys[2];
+    struct hf_error error;
+    if (hf_client_open(argc > 1 ? argv[1] : "mem:", NULL, &client, &error) == HF_OK &&
+        hf_txn_begin(client, NULL, &txn, &error) == HF_OK &&
+        hf_txn_acquire(txn, accounts, 2, NULL, /* wait_ms */ 60000, keys, &error) == HF_OK) {
+        long ann = read_balance(client, accounts[0]); /* nobody else changes it now */
+        long joe = read_balance(client, accounts[1]);
+        if (write_balance(keys[0], ann - 10, &error) == HF_OK &&
+            write_balance(keys[1], joe + 10, &error) == HF_OK &&
+            hf_txn_commit(txn, NULL, &error) == HF_OK)
+            printf("ann has %ld, joe %ld\n", ann - 10, joe + 10);
+    }
+    if (error.status != HF_OK)
+        fprintf(stderr, "%s: %s\n", hf_status_name(error.status), error.why);
+    hf_txn_free(txn); /* with its keys; rolls back what was not decided */
+    hf_client_close(client);
+    return hf_status_exit_code(error.status);
+}

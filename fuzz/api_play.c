@@ -1,0 +1,422 @@
+#include "api_play.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* From here on a byte that could name a handle or an output gives NULL. */
+#define NULL_FROM 0xf0
+
+/* Stands where an output must not be touched. */
+static char untouched[1];
+
+#define KIND_FREE(name, type, free_call)  \
+    static void free_##type(void *handle) \
+    {                                     \
+        free_call(handle);                \
+    }
+KIND_TABLE(KIND_FREE)
+
+#define KIND_FREE_ROW(name, type, free_call) free_##type,
+static void (*const free_kind[KINDS])(void *handle) = { KIND_TABLE(KIND_FREE_ROW) };
+
+uint8_t play_byte(const struct play *play, int index)
+{
+    return play->step->argument[index];
+}
+
+/* ---- Handles --------------------------------------------------------------------------- */
+
+static struct slot *slot_of(struct play *play, enum kind kind, int index)
+{
+    return &play->slots[kind][play_byte(play, index) % SLOTS];
+}
+
+void *play_handle(struct play *play, enum kind kind, int index)
+{
+    return play_byte(play, index) >= NULL_FROM ? NULL : slot_of(play, kind, index)->handle;
+}
+
+/* What is freed with a handle is no longer there. */
+static void forget_owned(struct play *play, const void *owner)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int i = 0; i < SLOTS; i++)
+            if (owner && play->slots[kind][i].owner == owner)
+                play->slots[kind][i] = (struct slot){ NULL, NULL };
+}
+
+static void *take_slot(struct play *play, struct slot *slot)
+{
+    void *handle = slot->owner ? NULL : slot->handle;
+    forget_owned(play, handle);
+    *slot = (struct slot){ NULL, NULL };
+    return handle;
+}
+
+void *play_take(struct play *play, enum kind kind, int index)
+{
+    struct slot *slot = slot_of(play, kind, index);
+    return play_byte(play, index) >= NULL_FROM || slot->owner ? NULL : take_slot(play, slot);
+}
+
+struct hf_lock *play_any_lock(struct play *play, int index)
+{
+    if (play_byte(play, index) & 0x40)
+        return hf_key_lock(play_handle(play, KIND_KEY, index));
+    return play_handle(play, KIND_LOCK, index);
+}
+
+static void put_handle(struct play *play, enum kind kind, struct slot *slot, void *handle,
+                       void *owner)
+{
+    free_kind[kind](take_slot(play, slot));
+    *slot = (struct slot){ handle, owner };
+}
+
+void play_begin(struct play *play)
+{
+    memset(play, 0, sizeof *play);
+    play->trace = getenv("HOLDFAST_FUZZ_TRACE");
+    play_reset_time();
+}
+
+void play_end(struct play *play, bool clients_first)
+{
+    for (int i = 0; i < KINDS; i++) {
+        int kind = clients_first ? i : KINDS - 1 - i;
+        for (int j = 0; j < SLOTS; j++)
+            free_kind[kind](take_slot(play, &play->slots[kind][j]));
+    }
+}
+
+/* ---- Values ---------------------------------------------------------------------------- */
+
+const char *play_url(const struct play *play, int index)
+{
+    static const char *const urls[] = { "mem:",  "mem:", "mem:",     "mem:",
+                                        "mem:x", "",     "nonsense", NULL };
+    return urls[play_byte(play, index) % COUNT(urls)];
+}
+
+static const char *const texts[] = {
+    "a",
+    "b",
+    "a/b",
+    "named:a",
+    "path:/a",
+    "path:/a/b",
+    "tree:/a",
+    "inode:7",
+    "range:7:0-4096",
+    "range:7:4096-",
+    "chunk:data/x.usv",
+    "pin:data/x.usv",
+    "shard:domains/a3",
+    "{}",
+    "{\"a\":[1,2]}",
+    "",
+    "/",
+    "..",
+    "path:",
+    "range:7:9-1",
+    "A b\n",
+    "\xff\xfe",
+    ".holdfast/format.json",
+    "default/meta/a.json",
+    "0123456789abcdef0123456789abcdef",
+    NULL,
+};
+
+/* A name that is longer than any can be. */
+static const char *long_text(void)
+{
+    static char text[70000];
+    memset(text, 'a', sizeof text - 1);
+    return text;
+}
+
+const char *play_text(const struct play *play, int index)
+{
+    size_t number = play_byte(play, index) % (COUNT(texts) + 1);
+    return number < COUNT(texts) ? texts[number] : long_text();
+}
+
+const char *play_lease(const struct play *play, int index)
+{
+    uint8_t byte = play_byte(play, index);
+    return byte < 0xc0 ? play->leases[byte % SLOTS] : play_text(play, index);
+}
+
+size_t play_count(const struct play *play, int index)
+{
+    return play_byte(play, index) % (NAMES_MAX + 1);
+}
+
+const char *const *play_names(const struct play *play, int index)
+{
+    static const char *const lists[][NAMES_MAX] = {
+        { "a", "b", "c" },
+        { "b", "a", "a" },
+        { "c", "a", "" },
+        { "a", NULL, "b" },
+        { "chunk:data/x.usv", "chunk:data/y.usv", "pin:data/x.usv" },
+        { "range:7:0-10", "range:7:20-30", "range:7:5-25" },
+        { "path:/a", "path:/b", "tree:/c" },
+        { "path:/a", "inode:7", "a" },
+    };
+    uint8_t byte = play_byte(play, index);
+    return byte >= NULL_FROM ? NULL : lists[byte / (NAMES_MAX + 1) % COUNT(lists)];
+}
+
+/* Some states are too large for the document that names them. */
+size_t play_bytes_size(const struct play *play, int index)
+{
+    static const size_t sizes[] = { 0, 1, 5, 100, 5000, 70000, 300000 };
+    return sizes[play_byte(play, index) % COUNT(sizes)];
+}
+
+const void *play_bytes(const struct play *play, int index)
+{
+    static char bytes[300000];
+    return play_byte(play, index) >= NULL_FROM ? NULL : bytes;
+}
+
+int64_t play_wait_ms(const struct play *play, int index)
+{
+    static const int64_t waits_ms[] = { 0, 0, 0, 1, 200, 2000, -1, INT64_MIN };
+    return waits_ms[play_byte(play, index) % COUNT(waits_ms)];
+}
+
+/* An empty file, one with data, one that takes everything, and none. */
+int play_file(const struct play *play, int index)
+{
+    static int empty = -1, filled = -1;
+    uint8_t byte = play_byte(play, index);
+    if (empty < 0) {
+        empty = memfd_create("empty", MFD_CLOEXEC);
+        filled = memfd_create("filled", MFD_CLOEXEC);
+        check(empty >= 0 && filled >= 0);
+    }
+    check(ftruncate(empty, 0) == 0 && ftruncate(filled, byte & 0x20 ? 200000 : 100) == 0);
+    return byte % 4 == 0 ? -1 : byte % 4 == 1 ? empty : filled;
+}
+
+/* ---- Options --------------------------------------------------------------------------- */
+
+/* As a caller of another version would pass them: of another size, with something behind. */
+union options {
+    size_t struct_size;
+    struct hf_client_options client;
+    struct hf_lock_options lock;
+    struct hf_key_options key;
+    struct hf_txn_options txn;
+    struct hf_key_if when;
+    char space[8192];
+};
+
+static union options given[ARGUMENTS];
+
+static union options *options_at(int index)
+{
+    memset(&given[index], 0, sizeof given[index]);
+    return &given[index];
+}
+
+/* The highest bits of the byte say which size is told. */
+static void *sized(const struct play *play, int index)
+{
+    union options *options = &given[index];
+    switch (play_byte(play, index) >> 4) {
+    case 15: return NULL;
+    case 14: options->struct_size = 0; break;
+    case 13: options->struct_size = SIZE_MAX; break;
+    case 12: options->struct_size += 64; break;
+    case 11:
+        options->space[options->struct_size] = 1;
+        options->struct_size += 64;
+        break;
+    case 10:
+        options->struct_size = options->struct_size * 2 / 3 / 8 * 8; /* between two members */
+        break;
+    default: break;
+    }
+    return options;
+}
+
+static void take_note(void *argument, struct hf_lock *lock, enum hf_lock_event event)
+{
+    check(argument == untouched && lock && event <= HF_LOCK_GONE);
+    hf_lock_check(lock, NULL);
+    hf_lock_remaining_ms(lock);
+    hf_lock_token(lock);
+    hf_lock_blocked(lock, 0);
+}
+
+const struct hf_client_options *play_client_options(const struct play *play, int index)
+{
+    static const struct hf_client_options rows[] = {
+        { .skew_tolerance_ms = -1 },
+        { .skew_tolerance_ms = 0, .holder = "somebody", .ns = "other" },
+        { .skew_tolerance_ms = -1, .takeover_observed = true },
+        { .skew_tolerance_ms = -1, .ttl_max_ms = 200 },
+        { .skew_tolerance_ms = -2 },
+        { .skew_tolerance_ms = INT64_MAX },
+        { .skew_tolerance_ms = -1, .ns = "metadata" },
+        { .skew_tolerance_ms = -1, .ns = "", .holder = "" },
+        { .skew_tolerance_ms = -1, .ttl_max_ms = INT64_MAX },
+        { .skew_tolerance_ms = -1, .ttl_max_ms = -1, .holder = "\n" },
+    };
+    options_at(index)->client = rows[play_byte(play, index) % 16 % COUNT(rows)];
+    given[index].struct_size = sizeof(struct hf_client_options);
+    return sized(play, index);
+}
+
+const struct hf_lock_options *play_lock_options(const struct play *play, int index)
+{
+    static const struct hf_lock_options rows[] = {
+        { .ttl_ms = 30000 },
+        { .ttl_ms = 100, .notify = take_note, .notify_argument = untouched },
+        { .ttl_ms = 100, .no_renewal = true },
+        { .ttl_ms = 30000, .mode = HF_SHARED },
+        { .ttl_ms = 30000, .mode = HF_SLOTS, .slots = 2 },
+        { .ttl_ms = 200, .mode = HF_SLOTS, .slots = 3, .poll_ms = 1 },
+        { .ttl_ms = 30000, .once_per_ms = 1000 },
+        { .ttl_ms = 200, .once_per_ms = 3600000, .once_slack_ms = HF_NO_SLACK },
+        { .ttl_ms = 600000, .note = "{\"a\":1}" },
+        { .ttl_ms = 30000, .output = "data/out.usv", .level = 3 },
+        { .ttl_ms = 0 },
+        { .ttl_ms = INT64_MIN },
+        { .ttl_ms = INT64_MAX, .poll_ms = INT64_MAX, .once_per_ms = INT64_MAX },
+        { .ttl_ms = 30000, .mode = (enum hf_mode)77, .slots = UINT32_MAX },
+        { .ttl_ms = 30000, .note = "no JSON", .poll_ms = -1 },
+        { .ttl_ms = 30000, .once_per_ms = 5, .once_slack_ms = INT64_MIN, .output = "" },
+    };
+    options_at(index)->lock = rows[play_byte(play, index) % 16];
+    given[index].struct_size = sizeof(struct hf_lock_options);
+    return sized(play, index);
+}
+
+const struct hf_key_options *play_key_options(const struct play *play, int index)
+{
+    static const struct hf_key_options rows[] = {
+        { .ttl_ms = 30000 },
+        { .ttl_ms = 30000, .staged = true },
+        { .ttl_ms = 100, .notify = take_note, .notify_argument = untouched },
+        { .ttl_ms = 100, .no_renewal = true, .staged = true },
+        { .ttl_ms = 600000, .note = "{}", .poll_ms = 1 },
+        { .ttl_ms = -1 },
+        { .ttl_ms = INT64_MAX },
+        { .ttl_ms = 30000, .note = "{" },
+        { .ttl_ms = 30000, .poll_ms = INT64_MIN },
+    };
+    options_at(index)->key = rows[play_byte(play, index) % 16 % COUNT(rows)];
+    given[index].struct_size = sizeof(struct hf_key_options);
+    return sized(play, index);
+}
+
+/* Joins the transaction of a slot, or one that there is not. */
+const struct hf_txn_options *play_txn_options(const struct play *play, int index)
+{
+    uint8_t byte = play_byte(play, index);
+    struct hf_txn *txn = play->slots[KIND_TXN][byte % SLOTS].handle;
+    options_at(index)->txn.id = byte & 8 ? hf_txn_id(txn) : byte & 4 ? texts[24] : NULL;
+    given[index].struct_size = sizeof(struct hf_txn_options);
+    return sized(play, index);
+}
+
+const struct hf_key_if *play_key_if(const struct play *play, int index)
+{
+    static const struct hf_key_if rows[] = {
+        { .version_set = false },
+        { .version_set = true, .version = 0 },
+        { .version_set = true, .version = 1 },
+        { .version_set = true, .version = UINT64_MAX },
+        { .etag = "" },
+        { .etag = "0123456789abcdef0123456789abcdef" },
+        { .etag = "\xff" },
+        { .version = 3 },
+    };
+    uint8_t byte = play_byte(play, index);
+    union options *options = options_at(index);
+    options->when = rows[byte % COUNT(rows)];
+    if (byte & 8)
+        options->when.etag = play->etag;
+    options->struct_size = sizeof options->when;
+    return sized(play, index);
+}
+
+/* ---- Outputs --------------------------------------------------------------------------- */
+
+struct hf_error *play_error(struct play *play, int index)
+{
+    play->error = (struct hf_error){ .status = HF_STATUS_COUNT, .why = "" };
+    play->has_error = play_byte(play, index) < NULL_FROM;
+    play->made = untouched;
+    play->data = untouched;
+    return play->has_error ? &play->error : NULL;
+}
+
+void *play_output(const struct play *play, int index, void *output)
+{
+    return play_byte(play, index) >= NULL_FROM ? NULL : output;
+}
+
+struct hf_key_info *play_key_info(struct play *play, int index)
+{
+    uint8_t byte = play_byte(play, index);
+    play->report.key = (struct hf_key_info){
+        .struct_size = byte >= 0xe0   ? 0
+                       : byte >= 0xd0 ? 40
+                                      : sizeof play->report.key,
+    };
+    return byte >= NULL_FROM ? NULL : &play->report.key;
+}
+
+void play_status(struct play *play, enum hf_status status)
+{
+    check(status < HF_STATUS_COUNT);
+    if (play->trace)
+        fprintf(stderr, "    %s: %s\n", hf_status_name(status),
+                play->has_error ? play->error.why : "");
+    if (play->has_error) {
+        check(play->error.status == status);
+        check(memchr(play->error.why, '\0', sizeof play->error.why));
+        check(status == HF_OK || play->error.why[0] != '\0');
+    }
+    if (play->report.key.etag[0])
+        memcpy(play->etag, play->report.key.etag, sizeof play->etag);
+}
+
+void play_made(struct play *play, enum kind kind, int index, enum hf_status status)
+{
+    void *made = play->made;
+    play_status(play, status);
+    if (status == HF_OK) {
+        check(made && made != untouched);
+        put_handle(play, kind, slot_of(play, kind, index), made, NULL);
+    } else {
+        check(!made || made == untouched); /* untouched: there was nowhere to put it */
+    }
+}
+
+void play_made_keys(struct play *play, void *owner, size_t count, enum hf_status status)
+{
+    play_status(play, status);
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        put_handle(play, KIND_KEY, &play->slots[KIND_KEY][i], play->made_many[i], owner);
+}
+
+void play_made_data(struct play *play, enum hf_status status)
+{
+    play_status(play, status);
+    check((status == HF_OK) == (play->data != untouched));
+    if (status == HF_OK)
+        hf_free(play->data);
+}

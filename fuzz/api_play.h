@@ -1,0 +1,125 @@
+/* api_play.h: what a sequence of random public calls plays with: handles in slots, texts, files,
+ * options right and wrong, and a clock that the sequence can set forward.
+ *
+ * An argument is drawn from one byte of the step, which its index names, so that the order in
+ * which a compiler evaluates arguments does not matter. Any byte gives something that a caller may
+ * pass: NULL and nonsense are legal, a handle that was freed is not. */
+#ifndef FUZZ_API_PLAY_H
+#define FUZZ_API_PLAY_H
+
+#include "holdfast.h"
+
+#define ARGUMENTS 9
+#define SLOTS     4
+#define NAMES_MAX 3
+
+/* The kinds of handles: name, struct, and the call that frees one. */
+#define KIND_TABLE(ROW)                     \
+    ROW(CLIENT, hf_client, hf_client_close) \
+    ROW(LOCK, hf_lock, hf_lock_free)        \
+    ROW(KEY, hf_key, hf_key_free)           \
+    ROW(TXN, hf_txn, hf_txn_free)
+
+#define KIND_ENUM(name, type, free_call) KIND_##name,
+enum kind { KIND_TABLE(KIND_ENUM) KINDS };
+
+/* A step of the input. */
+struct step {
+    uint8_t call[2];             /* the call whose name has this hash, or the next above it */
+    uint8_t argument[ARGUMENTS]; /* what each argument is drawn from */
+    uint8_t memory;              /* from 0x80 on: the allocation of this number fails */
+};
+
+struct slot {
+    void *handle;
+    void *owner; /* the handle that this one is freed with; NULL: none */
+};
+
+struct play {
+    const struct step *step;
+    bool trace;
+    struct slot slots[KINDS][SLOTS];
+    char leases[SLOTS][HF_LEASE_TEXT_MAX];
+    char etag[HF_KEY_ETAG_SIZE + 1]; /* the last that was told */
+
+    /* Outputs of the call that is being made. */
+    struct hf_error error;
+    bool has_error;
+    void *made; /* a handle */
+    void *made_many[NAMES_MAX];
+    void *data;
+    size_t size;
+    uint64_t number;
+    bool flags[NAMES_MAX];
+    char text[HF_LEASE_TEXT_MAX];
+    enum hf_decision decision;
+    union {
+        size_t struct_size;
+        struct hf_key_info key;
+    } report;
+};
+
+void play_begin(struct play *play);
+
+/* Frees all that is left: the clients first, or last. */
+void play_end(struct play *play, bool clients_first);
+
+/* ---- Arguments ------------------------------------------------------------------------- */
+
+/* The byte itself. */
+uint8_t play_byte(const struct play *play, int index);
+
+/* What a slot has; NULL too. `take` empties the slot, for a call that frees the handle; one that
+ * belongs to another is not given away. */
+void *play_handle(struct play *play, enum kind kind, int index);
+void *play_take(struct play *play, enum kind kind, int index);
+
+/* A lock of its own, or that of a key. */
+struct hf_lock *play_any_lock(struct play *play, int index);
+
+const char *play_url(const struct play *play, int index);
+const char *play_text(const struct play *play, int index);  /* scopes, keys, names, notes */
+const char *play_lease(const struct play *play, int index); /* leases as text */
+
+/* So many texts, one of which may be NULL, or NULL. */
+const char *const *play_names(const struct play *play, int index);
+size_t play_count(const struct play *play, int index);
+
+const void *play_bytes(const struct play *play, int index);
+size_t play_bytes_size(const struct play *play, int index);
+int64_t play_wait_ms(const struct play *play, int index);
+int play_file(const struct play *play, int index);
+
+const struct hf_client_options *play_client_options(const struct play *play, int index);
+const struct hf_lock_options *play_lock_options(const struct play *play, int index);
+const struct hf_key_options *play_key_options(const struct play *play, int index);
+const struct hf_txn_options *play_txn_options(const struct play *play, int index);
+const struct hf_key_if *play_key_if(const struct play *play, int index);
+
+/* Where outputs go: NULL now and then. */
+struct hf_error *play_error(struct play *play, int index);
+void *play_output(const struct play *play, int index, void *output);
+struct hf_key_info *play_key_info(struct play *play, int index);
+
+/* ---- What became of it ----------------------------------------------------------------- */
+
+/* The status is one, and stands in the error with a sentence. */
+void play_status(struct play *play, enum hf_status status);
+
+/* The same; and a handle was made if and only if it went well. It takes the slot, whose handle is
+ * freed. */
+void play_made(struct play *play, enum kind kind, int index, enum hf_status status);
+void play_made_keys(struct play *play, void *owner, size_t count, enum hf_status status);
+
+/* The same for data, which is freed. */
+void play_made_data(struct play *play, enum hf_status status);
+
+/* ---- Time ------------------------------------------------------------------------------ */
+
+/* Sets the clock forward; tasks of the library find that they were asleep for so long. */
+void play_pass_time(const struct play *play, int index);
+
+/* Back to the real time: when no task is left. */
+void play_reset_time(void);
+
+#endif

@@ -1,0 +1,19 @@
+"""api_kit.py: a store for programs that use the shared library: of a kind, for as long as it is needed."""
+
+import contextlib
+import os
+import tempfile
+
+import ceph_kit
+
+
+@contextlib.contextmanager
+def store_of(kind):
+    """(URL, environment) of an SQLite file in a scratch folder, or of a bucket of Ceph."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-api-") as folder:
+        if kind == "sqlite":
+            yield f"sqlite:{folder}/user.db", dict(os.environ)
+        else:
+            with ceph_kit.shared_or_own(folder) as ceph:
+                bucket = ceph.bucket(f"api-{os.getpid()}")
+                yield bucket.url(), bucket.environment
