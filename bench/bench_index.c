@@ -196,7 +196,8 @@ static struct found count_all(const char *url)
     struct desk desk;
     double begun = now_s();
     desk_open(&desk, url, /* compiles */ false, NULL);
-    must(index_count(desk.index, &visitor, &found.records, &error), &error, "count");
+    must(index_count(desk.index, /* query */ NULL, &visitor, &found.records, &error), &error,
+         "count");
     desk_close(&desk);
     found.took_s = now_s() - begun;
     return found;

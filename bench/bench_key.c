@@ -434,8 +434,8 @@ static struct sweep_report sweep_all(struct hf_client *client)
     options.settings.ops_max = 100 * EXPIRED;
     options.settings.runtime_max = SPAN_S(600);
     must(sweep_run(client, &options, &cursor, &report, &error), &error, "sweep");
-    if (report.stop != SWEEP_STOP_DONE)
-        bench_die("the sweep stopped: %s", sweep_stop_text(report.stop));
+    if (report.stop != HF_SWEEP_STOP_DONE)
+        bench_die("the sweep stopped: %s", hf_sweep_stop_text(report.stop));
     return report;
 }
 

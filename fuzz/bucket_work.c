@@ -408,7 +408,7 @@ static void read_index(struct index *index)
     told(index_get(index, VIEW("example.com"), &bytes, &error), &error);
     buffer_release(&bytes);
     told(index_walk(index, &query, &visitor, &totals, &error), &error);
-    told(index_count(index, &visitor, &count, &error), &error);
+    told(index_count(index, /* query */ NULL, &visitor, &count, &error), &error);
     if (told(census_take(index, NULL, NULL, &census, &error), &error) == HF_OK)
         census_release(&census);
 }

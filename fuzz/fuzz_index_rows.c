@@ -1,12 +1,12 @@
-/* fuzz_index_rows.c: any bytes as a file of records for `index put`, in each of its formats: rows
+/* fuzz_rows.c: any bytes as a file of records for `index put`, in each of its formats: rows
  * are the same however the file arrives, each is on a line of it, what cannot be read has a reason,
  * and a record that the index takes is read as the same from a file of records.
  *
  * The first byte tells the format, and in how many pieces the rest arrives the second time. */
 #include "base/check.h"
 #include "base/hash.h"
-#include "cli/index_rows.h"
 #include "fuzz.h"
+#include "index/rows.h"
 #include "index_schema.h"
 
 #include <sys/socket.h>
@@ -39,7 +39,7 @@ static void record_holds(const struct schema *schema, struct view record)
     struct buffer text = BUFFER_INIT(RECORD_MAX);
     check(buffer_append_byte(&text, '\n') && buffer_append(&text, record));
     int fd = file_of(buffer_view(&text), text.size);
-    rows_init(&rows, schema, ROWS_USV, fd);
+    rows_init(&rows, schema, HF_INDEX_USV, fd);
     check(rows_next(&rows, &error) == HF_OK && view_equal(rows.record, record));
     check(rows_next(&rows, &error) == HF_NOT_FOUND);
     rows_release(&rows);
@@ -66,8 +66,8 @@ static void note(struct buffer *seen, const struct rows *rows, struct view what)
 }
 
 /* Reads all rows, and notes in `seen` what came of each. */
-static void read_all(const struct schema *schema, enum rows_format format, struct view bytes,
-                     size_t piece, struct buffer *seen)
+static void read_all(const struct schema *schema, enum hf_index_format format,
+                     struct view bytes, size_t piece, struct buffer *seen)
 {
     struct hf_error error = { .why = "" };
     enum hf_status status;
@@ -93,13 +93,14 @@ static void read_all(const struct schema *schema, enum rows_format format, struc
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum rows_format formats[] = { ROWS_USV, ROWS_CSV, ROWS_TSV, ROWS_NDJSON };
+    static const enum hf_index_format formats[] = { HF_INDEX_USV, HF_INDEX_CSV, HF_INDEX_TSV,
+                                                    HF_INDEX_NDJSON };
     struct schema schema = schema_of_fields();
     struct buffer whole = BUFFER_INIT(MIB), pieces = BUFFER_INIT(MIB);
     if (size < 2 || size > INPUT_MAX)
         return 0;
     struct view bytes = { (const char *)data + 1, size - 1 };
-    enum rows_format format = formats[data[0] % 4];
+    enum hf_index_format format = formats[data[0] % 4];
     size_t count = (size_t)data[0] / 4 % PIECES_MAX + 1;
     read_all(&schema, format, bytes, bytes.size, &whole);
     read_all(&schema, format, bytes, bytes.size / count + 1, &pieces);

@@ -50,7 +50,7 @@ static void memory_holds(struct hf_client *client, struct view bytes)
     put(client, memory_key_of, bytes);
     check(sweep_recall(client, /* all */ false, &memory, &error) == HF_OK);
     cursor_holds(&memory.cursor);
-    check(memory.last.stop < SWEEP_STOP_COUNT && memory.total.stop < SWEEP_STOP_COUNT);
+    check(memory.last.stop < HF_SWEEP_STOP_COUNT && memory.total.stop < HF_SWEEP_STOP_COUNT);
     check(memory.at.us >= 0 && memory.last.duration.us >= 0);
     check(sweep_remember(client, /* all */ false, &memory, &error) == HF_OK);
     check(sweep_recall(client, /* all */ false, &again, &error) == HF_OK);
@@ -73,7 +73,7 @@ static void sweep_holds(struct hf_client *client)
     options.settings.op_delay = SPAN_US(0);
     check(sweep_recall(client, /* all */ false, &memory, &error) == HF_OK);
     check(sweep_run(client, &options, &memory.cursor, &report, &error) == HF_OK);
-    check(report.stop == SWEEP_STOP_DONE);
+    check(report.stop == HF_SWEEP_STOP_DONE);
     cursor_holds(&memory.cursor);
 }
 

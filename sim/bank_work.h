@@ -179,6 +179,6 @@ void teller_maybe_be_cut(const struct teller *teller);
 /* ---- workload_bank.c ------------------------------------------------------------------- */
 
 /* One sweep, as far as it may go. */
-enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max);
+enum hf_sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max);
 
 #endif

@@ -168,7 +168,8 @@ static void count(struct indexer *indexer)
     struct hf_error error;
     uint64_t found = 0;
     uint64_t began = judge_index_now(judge);
-    enum hf_status status = index_count(indexer->index, &visitor, &found, &error);
+    enum hf_status status =
+        index_count(indexer->index, /* query */ NULL, &visitor, &found, &error);
     INDEXER_TRACE(indexer, "node %u: counts %" PRIu64 " keys, and is told %s",
                   node_number(indexer->node), found, hf_status_name(status));
     judge_index_told_count(judge, began, status, found);

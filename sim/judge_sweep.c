@@ -299,7 +299,7 @@ void judge_sweep_told(struct judge_sweep *judge, const struct node *node,
 {
     bool may_be = status == HF_OK || status == HF_UNAVAILABLE || status == HF_TIMEOUT ||
                   status == HF_UNSURE;
-    if (report->stop == SWEEP_STOP_BUSY) /* another of its process goes on */
+    if (report->stop == HF_SWEEP_STOP_BUSY) /* another of its process goes on */
         judge->began_us[node_number(node)] = judge->began_before_us[node_number(node)];
     if (!may_be)
         SWEEP_FAIL(judge, "node %u sweeps, and is told %s", node_number(node),

@@ -50,10 +50,10 @@ static void close_all(struct teller *teller)
     store_close(teller->store);
 }
 
-enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
+enum hf_sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
 {
     struct judge_sweep *judge = teller->work->sweep_judge;
-    struct sweep_report report = { .stop = SWEEP_STOP_FAILED };
+    struct sweep_report report = { .stop = HF_SWEEP_STOP_FAILED };
     struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
     struct hf_error error;
     options.settings.op_delay = SPAN_MS((int64_t)teller_below(teller, 50));
@@ -65,9 +65,9 @@ enum sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
     enum hf_status status =
         sweep_run(teller->client, &options, teller->cursor, &report, &error);
     TELLER_TRACE(teller, "sweeps%s: %s, %s, %" PRIu64 " entries", full ? " everything" : "",
-                 hf_status_name(status), sweep_stop_word(report.stop), report.ops);
+                 hf_status_name(status), hf_sweep_stop_name(report.stop), report.ops);
     judge_sweep_told(judge, teller->node, &options, status, &report);
-    return status == HF_OK ? report.stop : SWEEP_STOP_FAILED;
+    return status == HF_OK ? report.stop : HF_SWEEP_STOP_FAILED;
 }
 
 static void read_some(struct teller *teller, uint64_t most)
@@ -140,10 +140,10 @@ static void sweep_to_the_end(struct teller *teller)
     struct hf_key_info info = HF_KEY_INFO;
     int64_t balance;
     for (int i = 1; i <= FINAL_SWEEPS; i++) {
-        enum sweep_stop stop = teller_sweep(teller, i % 3 == 0, FINAL_OPS_MAX);
-        if (stop != SWEEP_STOP_DONE && stop != SWEEP_STOP_TIME)
+        enum hf_sweep_stop stop = teller_sweep(teller, i % 3 == 0, FINAL_OPS_MAX);
+        if (stop != HF_SWEEP_STOP_DONE && stop != HF_SWEEP_STOP_TIME)
             world_fail(work->run->world, "a sweep in the calm ends with %s",
-                       sweep_stop_word(stop));
+                       hf_sweep_stop_name(stop));
         if (i < FINAL_SWEEPS)
             env_sleep(teller->env, FINAL_GAP);
     }

@@ -50,11 +50,11 @@ struct sweeping {
 
 /* ---- Sweeping -------------------------------------------------------------------------- */
 
-static enum sweep_stop sweep_once(struct sweeping *sweeping, struct process *process, bool full,
-                                  uint64_t ops_max)
+static enum hf_sweep_stop sweep_once(struct sweeping *sweeping, struct process *process,
+                                     bool full, uint64_t ops_max)
 {
     unsigned number = node_number(process->node);
-    struct sweep_report report = { .stop = SWEEP_STOP_FAILED };
+    struct sweep_report report = { .stop = HF_SWEEP_STOP_FAILED };
     struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
     struct sweep_cursor cursor = sweeping->cursors[number];
     struct hf_error error;
@@ -66,10 +66,10 @@ static enum sweep_stop sweep_once(struct sweeping *sweeping, struct process *pro
     sweeping->cursors[number] = cursor;
     trace_line(world_trace(sweeping->run->world), process_true_now(process),
                "node %u: sweeps%s: %s, %s, %" PRIu64 " entries", number,
-               full ? " everything" : "", hf_status_name(status), sweep_stop_word(report.stop),
-               report.ops);
+               full ? " everything" : "", hf_status_name(status),
+               hf_sweep_stop_name(report.stop), report.ops);
     judge_sweep_told(sweeping->judge, process->node, &options, status, &report);
-    return status == HF_OK ? report.stop : SWEEP_STOP_FAILED;
+    return status == HF_OK ? report.stop : HF_SWEEP_STOP_FAILED;
 }
 
 static void act(void *argument, struct process *process)
@@ -90,7 +90,8 @@ static void *begin(void *argument, struct process *process)
     settings.op_delay = process_up_to_ms(process, 50);
     if (!process_one_in(process, 3) || node_number(process->node) == 1)
         return NULL;
-    check(sweeper_start(process->client, &settings, &sweeper, &error) == HF_OK);
+    check(sweeper_start(process->client, &settings, /* watch */ NULL, &sweeper, &error) ==
+          HF_OK);
     return sweeper;
 }
 
@@ -138,10 +139,11 @@ static void calm(void *argument, struct process *process)
     hold_for_hours(sweeping, process);
     for (int i = 0; i < FINAL_SWEEPS; i++) {
         env_sleep(process->env, FINAL_GAP);
-        enum sweep_stop stop = sweep_once(sweeping, process, /* full */ false, FINAL_OPS_MAX);
-        if (stop != SWEEP_STOP_DONE && stop != SWEEP_STOP_TIME)
+        enum hf_sweep_stop stop =
+            sweep_once(sweeping, process, /* full */ false, FINAL_OPS_MAX);
+        if (stop != HF_SWEEP_STOP_DONE && stop != HF_SWEEP_STOP_TIME)
             world_fail(sweeping->run->world, "a sweep in the calm ends with %s",
-                       sweep_stop_word(stop));
+                       hf_sweep_stop_name(stop));
     }
     judge_sweep_end(sweeping->judge, process->node);
     /* A lease that was over before it had an entry is found only by a full one; of which the first

@@ -107,7 +107,7 @@ static void a_document_settles_what_was_unsure(void **state)
     raise_to(&desk, 1, 0);
     atomic_store(&syncs_to_fail, 2);
     struct raise raise = raise_to(&desk, 2, 0);
-    assert_true(raise.op.maybe_own && raise.applied == 3);
+    assert_true(raise.op.doubt == DOC_DOUBT_OVER && raise.applied == 3);
     struct raise stuck = raise_of(env_real(), 0, 3);
     stuck.op.deadline = mono_add(env_now(env_real()), SPAN_MS(100));
     atomic_store(&syncs_to_fail, 1000000);
@@ -149,7 +149,7 @@ static void a_damaged_document_is_corrupt_and_not_unsure(void **state)
     put_text(desk.store, "tally", VIEW("by hand"));
     struct raise raise = raise_of(env_real(), 0, 2);
     assert_status(HF_CORRUPT, doc_update(desk.doc, &raise.op), &raise.op.error);
-    assert_true(raise.op.damaged && raise.applied == 0);
+    assert_true(raise.op.answer == DOC_DAMAGED && raise.applied == 0);
     assert_holds(desk.store, "tally", VIEW("by hand"));
     desk_close(&desk);
 }

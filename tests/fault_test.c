@@ -1,5 +1,5 @@
-/* fault_test.c: statuses keep their word when things go wrong; and the meter and the trace tell
- * what happened. */
+/* fault_test.c: statuses keep their word when things go wrong; and the meter tells what
+ * happened. */
 #include "base/prng.h"
 #include "scripted_store.h"
 #include "store/fault.h"
@@ -204,7 +204,7 @@ static void one_seed_gives_one_story(void **state)
     assert_memory_equal(first, second, sizeof first);
 }
 
-/* ---- Meter and trace ----------------------------------------------------------------- */
+/* ---- The meter ----------------------------------------------------------------------- */
 
 /* A thousand bytes there, ten of them back. */
 static void read_range_and_put_file(struct store *store)
@@ -251,31 +251,6 @@ static void the_meter_counts_by_kind(void **state)
     assert_int_equal(kinds[CALL_PUT].calls, 0);
     store_close(store);
     meter_release(&meter);
-}
-
-static char last_line[512];
-
-static void keep_line(void *argument, const char *text)
-{
-    (void)argument;
-    snprintf(last_line, sizeof last_line, "%s", text);
-}
-
-static void the_trace_tells_each_call(void **state)
-{
-    (void)state;
-    struct trace trace = { keep_line, NULL };
-    struct store *store = NULL;
-    struct hf_error error;
-    assert_status(HF_OK, store_observe(open_mem(), trace_observer(&trace), &store, &error),
-                  &error);
-    struct put_call put = { .key = VIEW("a\nb"), .body = VIEW("12"), .condition = if_absent() };
-    store_put(store, &put);
-    assert_non_null(strstr(last_line, "put a\\x0ab if-absent -> OK"));
-    assert_non_null(strstr(last_line, "2 bytes"));
-    store_put(store, &put);
-    assert_non_null(strstr(last_line, "-> CONFLICT (the object exists already)"));
-    store_close(store);
 }
 
 /* ---- The probe ----------------------------------------------------------------------- */
@@ -382,7 +357,6 @@ int main(void)
            late_writes_are_bounded),
         IT("one seed of a fault plan gives one story", one_seed_gives_one_story),
         IT("the meter counts calls, batches and bytes by kind", the_meter_counts_by_kind),
-        IT("the trace tells each call and its outcome", the_trace_tells_each_call),
         IT("the probe accepts a good store and cleans up", the_probe_accepts_a_good_store),
         IT("the probe refuses a store in which a race has two winners",
            the_probe_refuses_two_winners),

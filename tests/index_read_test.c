@@ -299,7 +299,8 @@ static void assert_shows(struct scene *scene, const struct index_query *query,
 static uint64_t count(struct scene *scene)
 {
     uint64_t keys;
-    assert_status(HF_OK, index_count(scene->index, NULL, &keys, &scene->error), &scene->error);
+    assert_status(HF_OK, index_count(scene->index, NULL, NULL, &keys, &scene->error),
+                  &scene->error);
     return keys;
 }
 

@@ -47,7 +47,7 @@ int scene_tear_down(void **state)
 uint64_t scene_keys(struct scene *scene)
 {
     uint64_t count;
-    assert_status(HF_OK, index_count(scene->other.index, NULL, &count, &scene->error),
+    assert_status(HF_OK, index_count(scene->other.index, NULL, NULL, &count, &scene->error),
                   &scene->error);
     return count;
 }

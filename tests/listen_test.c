@@ -639,6 +639,24 @@ static void changes_of_others_are_told(void **state)
     store_close(memory);
 }
 
+/* Of a hundred that come one after the other some use what one of the former has used. */
+static void the_first_write_of_our_own_is_not_one_of_others(void **state)
+{
+    (void)state;
+    EACH_KIND(kind)
+    {
+        start();
+        for (unsigned long i = 1; i <= 100; i++) {
+            struct store *store = open_kind(kind);
+            uint64_t mark = changes_of_others(store);
+            assert_true(put_number(store, "own", i));
+            assert_true(changes_of_others(store) == mark);
+            store_close(store);
+        }
+        finish();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -662,6 +680,8 @@ int main(void)
            a_forked_child_is_not_listening),
         IT("a local store tells of the changes of others, not of its own",
            changes_of_others_are_told),
+        IT("the first write of our own does not look like one of others",
+           the_first_write_of_our_own_is_not_one_of_others),
         IT("no store is named like a bell", no_store_is_named_like_a_bell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

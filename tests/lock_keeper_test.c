@@ -200,9 +200,9 @@ static void more_ranges_than_one_call_carries(void **state)
     for (int i = 0; i < 300; i++) {
         char scope[64];
         snprintf(scope, sizeof scope, "range:7:%d-%d", 2 * i, 2 * i + 1);
-        locks[i] = lock_held(&pair->one, scope, 600);
+        locks[i] = lock_held(&pair->one, scope, 2000);
     }
-    pass_ms(1000);
+    pass_ms(3000);
     for (int i = 0; i < 300; i++)
         IS(HF_OK, hf_lock_check(locks[i], NULL));
     for (int i = 0; i < 300; i++)

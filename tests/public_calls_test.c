@@ -2,12 +2,9 @@
  * NULL for each pointer of each call of holdfast.h, and URLs that name no store. */
 #include "holdfast.h"
 
+#include "public_calls_kit.h"
 #include "test.h"
 
-#include <ctype.h>
-#include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is good in every call but one that is left out. */
@@ -21,16 +18,6 @@ struct good {
 
 static const char *const names[] = { "a", "b" };
 static const char *const with_null[] = { "a", NULL };
-
-/* Calls with everything that `argument` does not leave out, counted from 0; -1 when there is no
- * such argument. */
-typedef int (*call)(const struct good *good, int argument, struct hf_error *error);
-
-/* A handle that a failed call did not make is NULL, whatever stood there before. */
-static char before[] = "was here before";
-#define FILLED(type) (struct type *)(void *)before
-
-#define LEFT_OUT(number, value) (argument == (number) ? NULL : (value))
 
 static int client_open(const struct good *good, int argument, struct hf_error *error)
 {
@@ -272,10 +259,7 @@ static int txn_rollback(const struct good *good, int argument, struct hf_error *
     return argument > 0 ? -1 : (int)hf_txn_rollback(NULL, NULL, error);
 }
 
-static const struct {
-    const char *name;
-    call call;
-} calls[] = {
+static const struct public_call_row calls[] = {
     { "hf_client_open", client_open },
     { "hf_lock_new", lock_new },
     { "hf_lock_new_many", lock_new_many },
@@ -347,21 +331,7 @@ static void null_for_any_pointer_of_any_call_is_invalid_and_says_which(void **st
 {
     (void)state;
     struct good good = good_new();
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        int argument = 0;
-        for (;; argument++) {
-            struct hf_error error = { .status = HF_OK, .why = "" };
-            int status = calls[i].call(&good, argument, &error);
-            if (status < 0)
-                break;
-            if (status != HF_INVALID || error.status != HF_INVALID ||
-                !strstr(error.why, "must not be NULL"))
-                fail_msg("%s, pointer %d: %s: %s", calls[i].name, argument,
-                         hf_status_name((enum hf_status)status), error.why);
-            assert_int_equal(calls[i].call(&good, argument, /* error */ NULL), HF_INVALID);
-        }
-        assert_true(argument > 0);
-    }
+    assert_null_is_invalid(calls, sizeof calls / sizeof *calls, &good);
     assert_int_equal(hf_lock_check(good.lock, NULL), HF_OK);
     good_free(&good);
 }
@@ -485,52 +455,11 @@ static void calls_that_follow_a_failed_one_fail_too(void **state)
     hf_client_close(client);
 }
 
-static bool is_listed(const char *name)
-{
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strcmp(calls[i].name, name) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(others[i], name) == 0)
-            return true;
-    return false;
-}
-
-/* How many calls a header declares, each of which must be in a table. */
-static size_t count_calls(const char *path)
-{
-    char line[512], name[64];
-    size_t found = 0;
-    FILE *header = fopen(path, "r");
-    assert_non_null(header);
-    while (fgets(line, sizeof line, header)) {
-        const char *start;
-        if (strncmp(line, "HF_API ", 7) == 0 && strchr(line, '(')) {
-            const char *end = strchr(line, '(');
-            for (start = end; isalnum(start[-1]) || start[-1] == '_';)
-                start--;
-            snprintf(name, sizeof name, "%.*s", (int)(end - start), start);
-            found++;
-            if (!is_listed(name))
-                fail_msg("%s is in no table of this test", name);
-        }
-    }
-    fclose(header);
-    return found;
-}
-
 static void no_call_of_the_headers_is_left_out_here(void **state)
 {
     (void)state;
-    char pattern[4096];
-    glob_t headers;
-    size_t found = 0;
-    snprintf(pattern, sizeof pattern, "%s/../include/holdfast/*.h", getenv("HOLDFAST_TESTS"));
-    assert_int_equal(glob(pattern, 0, NULL, &headers), 0);
-    for (size_t i = 0; i < headers.gl_pathc; i++)
-        found += count_calls(headers.gl_pathv[i]);
-    globfree(&headers);
-    assert_int_equal(found, sizeof calls / sizeof *calls + sizeof others / sizeof *others);
+    assert_calls_listed(/* header */ NULL, calls, sizeof calls / sizeof *calls, others,
+                        sizeof others / sizeof *others);
 }
 
 int main(void)

@@ -20,12 +20,15 @@ static struct sweep_memory some_memory(void)
                     .full = "default/meta/z.json",
                     .turn = 2,
                     .raised_hour = 491075 },
-        .last = { .runs = 1, .ops = 7, .stop = SWEEP_STOP_ACTIVITY, .stopped_by_activity = 1 },
+        .last = { .runs = 1,
+                  .ops = 7,
+                  .stop = HF_SWEEP_STOP_ACTIVITY,
+                  .stopped_by_activity = 1 },
         .at = { KIT_BEGIN_S * 1000000 },
     };
     memory.last.duration = SPAN_MS(1500);
     sweep_report_add(&memory.total, &memory.last);
-    memory.last.stop = SWEEP_STOP_OPS;
+    memory.last.stop = HF_SWEEP_STOP_OPS;
     sweep_report_add(&memory.total, &memory.last);
     return memory;
 }
@@ -53,12 +56,12 @@ static void what_is_remembered_is_recalled(void **state)
     assert_int_equal(again.cursor.raised_hour, 491075);
     assert_int_equal(again.at.us, memory.at.us);
     assert_int_equal(again.last.ops, 7);
-    assert_int_equal(again.last.stop, SWEEP_STOP_OPS);
+    assert_int_equal(again.last.stop, HF_SWEEP_STOP_OPS);
     assert_int_equal(again.total.ops, 14);
     assert_int_equal(again.total.runs, 2);
     assert_int_equal(again.total.stopped_by_activity, 2);
     assert_int_equal(again.total.duration.us, SPAN_S(3).us);
-    assert_int_equal(again.total.stop, SWEEP_STOP_OPS);
+    assert_int_equal(again.total.stop, HF_SWEEP_STOP_OPS);
     assert_memory_equal(&again.last, &memory.last, sizeof memory.last);
     assert_memory_equal(&again.total, &memory.total, sizeof memory.total);
 }
@@ -138,7 +141,7 @@ static void a_strange_cursor_does_no_harm(void **state)
         snprintf(kit->cursor.txn_entry, sizeof kit->cursor.txn_entry, "%s", strange[i]);
         snprintf(kit->cursor.partition, sizeof kit->cursor.partition, "%s", "../..");
         kit->cursor.turn = UINT64_MAX;
-        assert_int_equal(run(kit).stop, SWEEP_STOP_DONE);
+        assert_int_equal(run(kit).stop, HF_SWEEP_STOP_DONE);
     }
     assert_int_equal(leases(kit, "a9"), 0);
 }
@@ -177,12 +180,12 @@ static void what_is_due_is_counted(void **state)
 static void each_reason_has_a_word(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < SWEEP_STOP_COUNT; i++) {
-        assert_true(strlen(sweep_stop_word((enum sweep_stop)i)) > 0);
-        assert_true(strlen(sweep_stop_text((enum sweep_stop)i)) > 0);
+    for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++) {
+        assert_true(strlen(hf_sweep_stop_name((enum hf_sweep_stop)i)) > 0);
+        assert_true(strlen(hf_sweep_stop_text((enum hf_sweep_stop)i)) > 0);
         for (unsigned j = 0; j < i; j++)
-            assert_string_not_equal(sweep_stop_word((enum sweep_stop)i),
-                                    sweep_stop_word((enum sweep_stop)j));
+            assert_string_not_equal(hf_sweep_stop_name((enum hf_sweep_stop)i),
+                                    hf_sweep_stop_name((enum hf_sweep_stop)j));
     }
 }
 

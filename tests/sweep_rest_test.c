@@ -122,7 +122,7 @@ static void a_record_goes_when_all_is_applied(void **state)
     assert_int_equal(objects(kit, TXN_ENTRIES), 1);
     way_open(&kit->one.way);
     report = run_with(kit, &idle);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE); /* its own work does not stop it */
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE); /* its own work does not stop it */
     assert_int_equal(report.markers_deleted, 1);
     assert_int_equal(report.entries_deleted, 1);
     assert_int_equal(stages(kit), 0);

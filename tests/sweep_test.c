@@ -1,6 +1,7 @@
 /* sweep_test.c: a run of the sweeper: what it makes of the expiry index, what that costs, and when
  * it stops. What it makes of transactions, of tables that nobody uses and of the rest is in
- * sweep_rest_test.c, what is remembered of runs in sweep_memory_test.c. */
+ * sweep_rest_test.c, what is remembered of runs in sweep_memory_test.c, and when runs begin by
+ * themselves in sweep_idle_test.c. */
 #include "lock/expiry.h"
 #include "sweep_kit.h"
 
@@ -26,7 +27,7 @@ static void what_expired_is_cleared(void **state)
     assert_int_equal(report.entries_deleted, 1); /* of the key, whose state stays */
     assert_int_equal(report.entries_moved, 1);   /* of the lock, whose table may go D later */
     assert_int_equal(report.failed, 0);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     assert_int_equal(leases(kit, "lock"), 0);
     assert_int_equal(leases(kit, "key"), 0);
     reads(&kit->two, "key", "text");
@@ -277,14 +278,14 @@ static void as_many_entries_as_allowed(void **state)
         struct sweep_report report = run_with(kit, &options);
         assert_int_equal(report.ops, expected[i]);
         assert_int_equal(report.leases_cleared, expected[i]); /* none of them twice */
-        assert_int_equal(report.stop, i < 2 ? SWEEP_STOP_OPS : SWEEP_STOP_DONE);
+        assert_int_equal(report.stop, i < 2 ? HF_SWEEP_STOP_OPS : HF_SWEEP_STOP_DONE);
         kit->cursor.turn = 0; /* the parts take turns; these are all of one */
     }
     leave_locks(kit, "b", 4, 60000);
     pass(kit, HOURS(1));
     struct sweep_report report = run_with(kit, &options);
     assert_int_equal(report.ops, 4);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE); /* there were no more */
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE); /* there were no more */
 }
 
 /* What can never be dealt with does not keep the rest waiting. */
@@ -320,7 +321,7 @@ static void delays_are_within_the_time(void **state)
     pass(kit, HOURS(2));
     struct sweep_report report = run_with(kit, &options);
     assert_int_equal(report.ops, 4); /* at 0, 300, 600 and 900 ms */
-    assert_int_equal(report.stop, SWEEP_STOP_TIME);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_TIME);
     assert_int_equal(report.duration.us, SPAN_MS(1000).us);
 }
 
@@ -357,14 +358,14 @@ static void what_hangs_is_within_the_time(void **state)
     for (size_t i = 0; i < 3; i++) {
         way_shut(&kit->one.way, parts[i], HANG);
         IS(HF_OK, sweep_run(kit->one.client, &options, &kit->cursor, &report, &error));
-        assert_int_equal(report.stop, SWEEP_STOP_TIME);
+        assert_int_equal(report.stop, HF_SWEEP_STOP_TIME);
         assert_int_equal(report.leases_cleared, 0);
         assert_true(report.duration.us <= SPAN_MS(4500).us);
     }
     options.settings.runtime_max = SPAN_S(15); /* longer than a request is waited for */
     way_shut(&kit->one.way, "", HANG);
     IS(HF_UNAVAILABLE, sweep_run(kit->one.client, &options, &kit->cursor, &report, &error));
-    assert_int_equal(report.stop, SWEEP_STOP_FAILED);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_FAILED);
     way_open(&kit->one.way);
     kit->cursor = (struct sweep_cursor){ 0 };
     assert_int_equal(run(kit).ops, 10);
@@ -425,13 +426,13 @@ static void an_operation_stops_an_idle_sweep(void **state)
     struct sweep_report report = run_with(kit, &options);
     assert_int_equal(report.ops, 3); /* the one that was under way, and no other */
     assert_int_equal(report.leases_cleared, 3);
-    assert_int_equal(report.stop, SWEEP_STOP_ACTIVITY);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_ACTIVITY);
     assert_int_equal(report.stopped_by_activity, 1);
     options.mode = SWEEP_MANUAL; /* which gives way to nobody */
     kit->cursor.turn = 0;
     report = run_with(kit, &options);
     assert_int_equal(report.ops, 7);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     assert_int_equal(report.stopped_by_activity, 0);
 }
 
@@ -450,7 +451,7 @@ static void a_conflict_stops_an_idle_sweep(void **state)
     pass(kit, HOURS(2));
     struct sweep_report report = run_with(kit, &options);
     assert_int_equal(report.ops, 1);
-    assert_int_equal(report.stop, SWEEP_STOP_CONFLICT);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_CONFLICT);
     assert_int_equal(report.stopped_by_activity, 1);
     assert_int_equal(objects(kit, ENTRIES), 5);
 }
@@ -476,7 +477,7 @@ static void an_operation_ends_a_delay(void **state)
     pass(kit, HOURS(2));
     struct sweep_report report = run_with(kit, &options);
     assert_int_equal(report.ops, 1);
-    assert_int_equal(report.stop, SWEEP_STOP_ACTIVITY);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_ACTIVITY);
     assert_true(report.duration.us <= SPAN_S(1).us);
 }
 
@@ -498,7 +499,7 @@ static void who_says_stop_is_obeyed(void **state)
         options.go_on = refuse_when_asked;
         options.argument = &moment;
         struct sweep_report report = run_with(kit, &options);
-        assert_int_equal(report.stop, SWEEP_STOP_CANCELLED);
+        assert_int_equal(report.stop, HF_SWEEP_STOP_CANCELLED);
         assert_int_equal(moment.asked, at); /* not asked again */
         ops += report.ops;
         kit->cursor.turn = 0;
@@ -522,15 +523,15 @@ static void sweep_beside(void *argument, const struct sweep_report *report)
 static void one_a_process(void **state)
 {
     struct sweep_kit *kit = *state;
-    struct moment moment = { .kit = kit, .other = SWEEP_STOP_DONE };
+    struct moment moment = { .kit = kit, .other = HF_SWEEP_STOP_DONE };
     struct sweep_options options = by_hand();
     options.progress = sweep_beside;
     options.argument = &moment;
     leave_locks(kit, "a", 2, 60000);
     pass(kit, HOURS(2));
     assert_int_equal(run_with(kit, &options).leases_cleared, 2);
-    assert_int_equal(moment.other, SWEEP_STOP_BUSY);
-    assert_int_equal(run(kit).stop, SWEEP_STOP_DONE); /* and the next may */
+    assert_int_equal(moment.other, HF_SWEEP_STOP_BUSY);
+    assert_int_equal(run(kit).stop, HF_SWEEP_STOP_DONE); /* and the next may */
 }
 
 /* ---- Trouble ------------------------------------------------------------------------- */
@@ -545,7 +546,7 @@ static void what_fails_is_passed_over(void **state)
     assert_int_equal(report.ops, 10);
     assert_int_equal(report.failed, 1);
     assert_int_equal(report.leases_cleared, 9);
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     assert_int_equal(leases(kit, "a3"), 1);
     way_open(&kit->one.way);
     assert_int_equal(run(kit).leases_cleared, 1);
@@ -562,7 +563,7 @@ static void what_is_not_ours_is_left(void **state)
     uint64_t before = fingerprint(kit);
     struct sweep_report report = run(kit);
     assert_int_equal(report.failed, 3); /* in hours of ours */
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
     assert_true(fingerprint(kit) == before);
 }
 
@@ -576,13 +577,13 @@ static void a_store_that_fails_ends_it(void **state)
     way_shut(&kit->one.way, "default/meta/", REFUSE(HF_DENIED));
     IS(HF_DENIED, sweep_run(kit->one.client, &options, &kit->cursor, &report, &error));
     assert_true(strlen(error.why) > 0);
-    assert_int_equal(report.stop, SWEEP_STOP_FAILED);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_FAILED);
     assert_int_equal(report.ops, 5); /* not each of them in turn */
     assert_int_equal(report.failed, 5);
     assert_int_equal(report.runs, 1);
     way_shut(&kit->one.way, "", REFUSE(HF_UNAVAILABLE));
     IS(HF_UNAVAILABLE, sweep_run(kit->one.client, &options, &kit->cursor, &report, &error));
-    assert_int_equal(report.stop, SWEEP_STOP_FAILED);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_FAILED);
     assert_int_equal(report.ops, 0);
     way_open(&kit->one.way);
     assert_int_equal(run(kit).leases_cleared + run(kit).leases_cleared, 20);
@@ -645,96 +646,6 @@ static void a_dry_run_writes_nothing(void **state)
     assert_int_equal(did.leases_cleared, 6);
 }
 
-/* ---- The idle sweeper ---------------------------------------------------------------- */
-
-/* Starts it with real tasks, whose time passes as the test says. */
-static struct sweeper *start(struct sweep_kit *kit, struct span delay)
-{
-    struct sweep_settings settings = SWEEP_SETTINGS;
-    struct sweeper *sweeper;
-    settings.op_delay = delay;
-    atomic_store(&kit->threads, true);
-    MUST(sweeper_start(kit->one.client, &settings, &sweeper, &error));
-    atomic_store(&kit->threads, false);
-    return sweeper;
-}
-
-/* Lets time pass in steps until it has swept so many entries, or as long as that. */
-static struct sweep_report pass_until(struct sweep_kit *kit, struct sweeper *sweeper,
-                                      uint64_t runs, struct span most)
-{
-    struct sweep_report report = { 0 };
-    struct mono_time until = mono_add(env_now(&kit->env), most);
-    sweeper_report(sweeper, &report);
-    while (report.runs < runs && mono_before(env_now(&kit->env), until)) {
-        pass(kit, SPAN_MS(100));
-        pass_ms(1);
-        sweeper_report(sweeper, &report);
-    }
-    return report;
-}
-
-static void it_sweeps_when_nobody_does_anything(void **state)
-{
-    struct sweep_kit *kit = *state;
-    leave_locks(kit, "a", 5, 60000);
-    pass(kit, HOURS(2));
-    struct sweeper *sweeper = start(kit, SPAN_MS(100));
-    pass(kit, SPAN_S(295));
-    pass_ms(5);
-    client_active(kit->one.client); /* the time of grace begins anew */
-    pass(kit, SPAN_S(290));
-    struct sweep_report report = pass_until(kit, sweeper, 1, SPAN_S(5));
-    assert_int_equal(report.runs, 0);
-    report = pass_until(kit, sweeper, 1, SPAN_S(60));
-    assert_int_equal(report.runs, 1);
-    assert_int_equal(report.leases_cleared, 5);
-    assert_true(report.duration.us >= SPAN_MS(400).us); /* four delays */
-    assert_int_equal(report.stop, SWEEP_STOP_DONE);
-    pass(kit, SPAN_S(290));
-    assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(5)).runs, 1);
-    assert_int_equal(pass_until(kit, sweeper, 2, SPAN_S(60)).runs, 2);
-    sweeper_stop(sweeper);
-}
-
-static bool has_begun(void *argument)
-{
-    struct sweep_kit *kit = argument;
-    return leases(kit, "a0") == 0;
-}
-
-static void it_stops_within_one_entry(void **state)
-{
-    struct sweep_kit *kit = *state;
-    leave_locks(kit, "a", 9, 60000);
-    pass(kit, HOURS(2));
-    struct sweeper *sweeper = start(kit, SPAN_S(1));
-    pass_ms(5);
-    pass(kit, SPAN_S(301));
-    ASSERT(comes_true(has_begun, kit, 2000));
-    client_active(kit->one.client); /* between two entries */
-    struct sweep_report report = pass_until(kit, sweeper, 1, SPAN_S(5));
-    assert_int_equal(report.ops, 1);
-    assert_int_equal(report.stop, SWEEP_STOP_ACTIVITY);
-    assert_int_equal(report.stopped_by_activity, 1);
-    sweeper_stop(sweeper);
-}
-
-static void it_is_stopped_at_any_time(void **state)
-{
-    struct sweep_kit *kit = *state;
-    sweeper_stop(NULL);
-    sweeper_stop(start(kit, SPAN_S(1))); /* while it waits for its time */
-    leave_locks(kit, "a", 9, 60000);
-    pass(kit, HOURS(2));
-    struct sweeper *sweeper = start(kit, SPAN_S(1));
-    pass_ms(5);
-    pass(kit, SPAN_S(301));
-    ASSERT(comes_true(has_begun, kit, 2000));
-    sweeper_stop(sweeper); /* while it waits for the next entry */
-    assert_int_equal(leases(kit, "a8"), 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,11 +693,6 @@ int main(void)
         SWEEP("whichever call fails, a later run does the rest", any_call_may_fail),
         SWEEP("a dry run writes nothing, and tells what a run then does",
               a_dry_run_writes_nothing),
-        SWEEP("the idle sweeper begins when nobody did anything for the time of grace",
-              it_sweeps_when_nobody_does_anything),
-        SWEEP("the idle sweeper stops within one entry of an operation",
-              it_stops_within_one_entry),
-        SWEEP("the idle sweeper is stopped at any time", it_is_stopped_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -428,7 +428,7 @@ static void purge(int64_t late_ms, bool by_server)
             die("purge", &error);
         tell("purged %" PRIu64 " rolled back %" PRIu64 " failed %" PRIu64 " stop %s",
              report.markers_deleted, report.rolled_back, report.failed,
-             sweep_stop_word(report.stop));
+             hf_sweep_stop_name(report.stop));
     }
 }
 

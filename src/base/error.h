@@ -61,6 +61,12 @@ enum hf_status error_if_null(struct hf_error *error, const char *names,
 enum hf_status error_if_null_among(struct hf_error *error, const char *name,
                                    const char *const *texts, size_t count);
 
+/* The same for a function that the caller must give. */
+static inline enum hf_status error_if_none(struct hf_error *error, const char *name, bool given)
+{
+    return given ? HF_OK : error_set(error, HF_INVALID, "%s must not be NULL", name);
+}
+
 static inline enum hf_status error_no_memory(struct hf_error *error)
 {
     return error_set(error, HF_UNAVAILABLE, "out of memory");

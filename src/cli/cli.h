@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/moment.h"
+#include "base/nearest.h"
 #include "cli/output.h"
 #include "store/bucket.h"
 
@@ -178,6 +179,9 @@ struct option_value {
     struct option_value *next; /* when it was given the next time; NULL: that was the last */
 };
 
+/* Stores that a command has opened by cli_open. */
+#define CLI_LENT_MAX 4
+
 struct cli {
     struct env *env;
     const struct command *command;
@@ -195,7 +199,10 @@ struct cli {
     bool passes_on;      /* the end of another program stands for ours: */
     int wait_status;
     struct output out;
-    struct store *store;   /* of --store, once opened */
+    struct hf_store *handle; /* of --store, once opened */
+    struct store *store;     /* the same, for commands that are not written against it yet */
+    struct hf_store *lent[CLI_LENT_MAX]; /* of cli_open */
+    size_t lent_count;
     struct view store_url; /* of that store, absolute; data NULL: not found out yet */
     bool uses_default;     /* neither --store nor $HOLDFAST_STORE name it */
     struct arena arena;    /* lives as long as the command */
@@ -239,10 +246,16 @@ void cli_tell_default_store(struct cli *cli);
 enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
                         struct store **ret_store);
 
-/* cli_open of the default URL into cli->store: for locks and all that is built on them, or for
- * objects by hand. */
+/* Opens the store of --store, $HOLDFAST_STORE or the default into cli->handle and cli->store: for
+ * locks and all that is built on them, or for objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);
+
+/* At the end of the command. */
+void cli_close_stores(struct cli *cli);
+
+/* Takes `object` over; one line on stderr, by one write. */
+void write_error_line(json_t *object);
 
 /* An error as --json tells it: `status`, `outcome`, `why`, `command`, and what else is known. */
 json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
@@ -271,15 +284,5 @@ enum hf_status cli_unknown_command(struct cli *cli, struct view path);
 
 /* "holdfast store put KEY FILE": a command with what it cannot do without. */
 void command_append_usage(struct buffer *to, const struct command *command);
-
-/* The name of `names` that is nearest to a mistyped one, or NULL when none is near. Feed it
- * with all candidates, one after the other. */
-struct nearest {
-    struct view wanted;
-    struct view best; /* data NULL: none */
-    size_t distance;
-};
-
-void nearest_offer(struct nearest *nearest, struct view candidate);
 
 #endif

@@ -3,96 +3,57 @@
 #include "cli/elect.h"
 
 #include "base/parse.h"
+#include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"
-#include "elect/cascade.h"
-#include "elect/ladder.h"
-#include "elect/roster.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Signals are noticed within this. */
 #define NAP SPAN_MS(50)
 
-#define WRITERS_MAX 4096
+#define ELECT_STEP SPAN_S(10)
 
-static struct span beat_of(struct cli *cli)
+int64_t elect_beat_ms(struct cli *cli)
 {
-    return cli_span(cli, "beat", ELECT_BEAT_DEFAULT);
+    const struct option_value *beat = cli_option(cli, "beat");
+    if (!beat)
+        return HF_ELECT_BEAT_MS;
+    return beat->span.us >= 1000 ? beat->span.us / 1000 : -1; /* none, which 0 would not be */
 }
 
 /* ---- join ---------------------------------------------------------------------------- */
 
 struct joining {
     struct cli *cli;
-    struct roster roster;
-    struct arena arena; /* of those that were told */
-    struct view *told;  /* in byte order */
-    size_t told_count;
+    struct hf_elect_member *member;
 };
 
-static void write_event(struct joining *joining, const char *event, struct view member)
+static void write_event(struct joining *joining, const char *event, const char *member)
 {
     struct cli *cli = joining->cli;
     char time[TIME_TEXT_MAX];
     time_text(env_wall(cli->env), time);
     if (cli->json)
-        output_json(&cli->out, json_pack("{s:s, s:s, s:s%, s:s}", "event", event, "group",
-                                         joining->roster.group, "member", member.data,
-                                         member.size, "at", time));
+        output_json(&cli->out, json_pack("{s:s, s:s, s:s, s:s}", "event", event, "group",
+                                         cli->arguments[0], "member", member, "at", time));
     else
-        output_print(&cli->out, "%s  %-8s %.*s\n", time, event, VIEW_ARGS(member));
+        output_print(&cli->out, "%s  %-8s %s\n", time, event, member);
 }
 
-/* Both lists are in byte order: walks them side by side. */
-static void tell_changes(struct joining *joining)
+static bool write_change(void *argument, const char *name, bool present)
 {
-    const struct roster *roster = &joining->roster;
-    size_t before = 0, now = 0;
-    while (before < joining->told_count || now < roster->present_count) {
-        int order = before == joining->told_count ? 1
-                    : now == roster->present_count
-                        ? -1
-                        : view_compare(joining->told[before], roster->present[now]);
-        if (order < 0)
-            write_event(joining, "gone", joining->told[before]);
-        if (order > 0)
-            write_event(joining, "present", roster->present[now]);
-        before += order <= 0;
-        now += order >= 0;
-    }
+    write_event(argument, present ? "present" : "gone", name);
+    return true;
 }
 
-static enum hf_status remember_told(struct joining *joining)
-{
-    const struct roster *roster = &joining->roster;
-    struct arena arena = ARENA_INIT;
-    struct view *told = arena_take(&arena, roster->present_count * sizeof *told);
-    bool good = told != NULL;
-    for (size_t i = 0; good && i < roster->present_count; i++) {
-        told[i] = arena_copy(&arena, roster->present[i]);
-        good = told[i].data != NULL;
-    }
-    if (!good) {
-        arena_release(&arena);
-        return error_no_memory(&joining->cli->error);
-    }
-    arena_release(&joining->arena);
-    joining->arena = arena;
-    joining->told = told;
-    joining->told_count = roster->present_count;
-    return HF_OK;
-}
-
-static enum hf_status tell_roster(struct joining *joining)
+static enum hf_status tell_changes(struct joining *joining)
 {
     struct cli *cli = joining->cli;
-    tell_changes(joining);
-    enum hf_status status = remember_told(joining);
+    enum hf_status status =
+        hf_elect_changes(joining->member, write_change, joining, &cli->error);
     return status == HF_OK ? output_flush(&cli->out, &cli->error) : status;
 }
 
@@ -102,15 +63,14 @@ static enum hf_status keep(struct joining *joining)
 {
     struct cli *cli = joining->cli;
     struct hf_error error;
-    struct mono_time listed = joining->roster.listed;
-    enum hf_status status = roster_keep(&joining->roster, env_now(cli->env), &error);
+    enum hf_status status = hf_elect_keep(joining->member, &error);
     if (status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_UNSURE) {
-        cli_report(cli, view_of(joining->roster.group), &error);
+        cli_report(cli, cli_argument(cli, 0), &error);
     } else if (status != HF_OK) {
         cli->error = error;
         return status;
     }
-    return listed.us != joining->roster.listed.us ? tell_roster(joining) : HF_OK;
+    return tell_changes(joining);
 }
 
 static enum hf_status stay(struct joining *joining)
@@ -119,8 +79,8 @@ static enum hf_status stay(struct joining *joining)
     const struct option_value *length = cli_option(cli, "for");
     struct mono_time end =
         length ? mono_add(env_now(cli->env), length->span) : (struct mono_time){ MOMENT_FAR };
-    write_event(joining, "joined", view_of(joining->roster.fingerprint));
-    enum hf_status status = tell_roster(joining);
+    write_event(joining, "joined", hf_elect_name(joining->member));
+    enum hf_status status = tell_changes(joining);
     while (status == HF_OK && mono_before(env_now(cli->env), end)) {
         env_sleep_until(cli->env, mono_earlier(end, mono_add(env_now(cli->env), NAP)));
         status = interrupt_check(&cli->error);
@@ -130,225 +90,221 @@ static enum hf_status stay(struct joining *joining)
     return status;
 }
 
-struct view own_label(char text[OWN_LABEL_MAX])
-{
-    char host[100] = "";
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
-        snprintf(host, sizeof host, "unknown");
-    snprintf(text, OWN_LABEL_MAX, "%s-%ld", host, (long)getpid());
-    return view_of(text);
-}
-
 static enum hf_status run_elect_join(struct cli *cli)
 {
-    char label[OWN_LABEL_MAX];
     const struct option_value *name = cli_option(cli, "as");
+    struct hf_client *client = NULL;
     struct joining joining = { .cli = cli };
+    struct hf_elect_options options = HF_ELECT_OPTIONS;
+    options.name = name ? name->text.data : NULL;
+    options.beat_ms = elect_beat_ms(cli);
+    options.by_hand = true;
     if (name && name->text.size == 0)
         return error_set(&cli->error, HF_INVALID, "--as takes a name");
-    enum hf_status status = cli_open_store(cli);
+    enum hf_status status = cli_connect(cli, HF_CLIENT_OPTIONS, &client);
     if (status == HF_OK)
-        status = roster_join(&joining.roster, cli->store, cli_argument(cli, 0),
-                             name ? name->text : VIEW(""), own_label(label), beat_of(cli),
-                             &cli->error);
-    if (status != HF_OK)
-        return status;
-    status = stay(&joining);
-    if (status == HF_OK || status == HF_CANCELLED)
-        write_event(&joining, "left", view_of(joining.roster.fingerprint));
-    roster_leave(&joining.roster);
-    arena_release(&joining.arena);
+        status =
+            hf_elect_join(client, cli->arguments[0], &options, &joining.member, &cli->error);
+    if (status == HF_OK) {
+        status = stay(&joining);
+        if (status == HF_OK || status == HF_CANCELLED)
+            write_event(&joining, "left", hf_elect_name(joining.member));
+    }
+    hf_elect_leave(joining.member);
+    hf_client_close(client);
     return status;
 }
 
 /* ---- ls ------------------------------------------------------------------------------ */
 
-static void write_member(struct cli *cli, const struct member *member)
+static bool write_member(void *argument, const struct hf_elect_info *member)
 {
+    struct cli *cli = argument;
     char time[TIME_TEXT_MAX];
-    time_text(member->modified, time);
+    time_text((struct wall_time){ member->beaten_ms * 1000 }, time);
     if (cli->json)
-        output_json(&cli->out, json_pack("{s:s%, s:b, s:s}", "member", member->fingerprint.data,
-                                         member->fingerprint.size, "present",
+        output_json(&cli->out, json_pack("{s:s, s:b, s:s}", "member", member->name, "present",
                                          (int)member->present, "modified_at", time));
     else
-        output_print(&cli->out, "%-7s  %s  %.*s\n", member->present ? "present" : "absent",
-                     time, VIEW_ARGS(member->fingerprint));
+        output_print(&cli->out, "%-7s  %s  %s\n", member->present ? "present" : "absent", time,
+                     member->name);
+    return true;
 }
 
 static enum hf_status run_elect_ls(struct cli *cli)
 {
-    struct member *members = NULL;
-    size_t count = 0;
-    enum hf_status status = cli_open_store(cli);
+    struct hf_client *client = NULL;
+    enum hf_status status = cli_connect(cli, HF_CLIENT_OPTIONS, &client);
     if (status == HF_OK)
-        status = roster_members(cli->store, cli_argument(cli, 0), beat_of(cli), &cli->arena,
-                                &members, &count, &cli->error);
-    if (status != HF_OK)
-        return status;
-    for (size_t i = 0; i < count; i++)
-        write_member(cli, &members[i]);
-    return HF_OK;
+        status = hf_elect_members(client, cli->arguments[0], elect_beat_ms(cli), write_member,
+                                  cli, &cli->error);
+    hf_client_close(client);
+    return status;
 }
 
 /* ---- rank ---------------------------------------------------------------------------- */
 
 /* WRITER=SEQUENCE; a writer's name may hold an equals sign. */
-static enum hf_status parse_writer(struct view text, struct work_writer *ret_writer,
-                                   struct hf_error *error)
+static enum hf_status parse_writer(struct cli *cli, struct view text,
+                                   struct hf_elect_part *ret_part)
 {
     size_t at = text.size;
     while (at > 0 && text.data[at - 1] != '=')
         at--;
     if (at < 2)
-        return error_set(error, HF_INVALID, "'%.*s' is no WRITER=SEQUENCE",
+        return error_set(&cli->error, HF_INVALID, "'%.*s' is no WRITER=SEQUENCE",
                          VIEW_ARGS(view_first(text, 60)));
-    ret_writer->writer = view_first(text, at - 1);
-    return parse_u64(view_from(text, at), UINT64_MAX, &ret_writer->sequence, error);
+    struct view writer = arena_copy(&cli->arena, view_first(text, at - 1));
+    if (!writer.data)
+        return error_no_memory(&cli->error);
+    ret_part->writer = writer.data;
+    return parse_u64(view_from(text, at), UINT64_MAX, &ret_part->sequence, &cli->error);
 }
 
-static int compare_writers(const void *a, const void *b)
-{
-    return view_compare(((const struct work_writer *)a)->writer,
-                        ((const struct work_writer *)b)->writer);
-}
-
-/* As catalogs have them: in byte order, each once. */
-static enum hf_status sort_writers(struct work_writer *writers, size_t count,
-                                   struct hf_error *error)
-{
-    qsort(writers, count, sizeof *writers, compare_writers);
-    for (size_t i = 1; i < count; i++)
-        if (view_equal(writers[i - 1].writer, writers[i].writer))
-            return error_set(error, HF_INVALID, "'%.*s' is given twice",
-                             VIEW_ARGS(view_first(writers[i].writer, 60)));
-    return HF_OK;
-}
-
-static enum hf_status parse_work(struct cli *cli, struct work *ret_work)
+static enum hf_status parse_work(struct cli *cli, struct hf_elect_work *work)
 {
     const struct option_value *base = cli_option(cli, "base");
     size_t count = cli->argument_count - 2;
-    if (count > WRITERS_MAX)
-        return error_set(&cli->error, HF_INVALID, "at most %d writers", WRITERS_MAX);
-    struct work_writer *writers = arena_take(&cli->arena, (count + 1) * sizeof *writers);
-    if (!writers)
+    struct hf_elect_part *parts = arena_take(&cli->arena, (count + 1) * sizeof *parts);
+    if (!parts)
         return error_no_memory(&cli->error);
-    *ret_work = (struct work){ .base = base ? base->number : CASCADE_BASE,
-                               .writers = writers,
-                               .writer_count = count };
-    if (ret_work->base == 0)
+    work->base = base ? base->number : 0;
+    work->parts = parts;
+    work->part_count = count;
+    if (base && work->base == 0)
         return error_set(&cli->error, HF_INVALID, "--base is at least 1");
     enum hf_status status =
-        parse_u64(cli_argument(cli, 1), UINT64_MAX, &ret_work->level, &cli->error);
+        parse_u64(cli_argument(cli, 1), UINT64_MAX, &work->level, &cli->error);
     for (size_t i = 0; i < count && status == HF_OK; i++)
-        status = parse_writer(cli_argument(cli, i + 2), &writers[i], &cli->error);
-    return status == HF_OK ? sort_writers(writers, count, &cli->error) : status;
-}
-
-/* For how long the work has been due, by the calendar. */
-static enum hf_status find_age(struct cli *cli, struct span *ret_age)
-{
-    const struct option_value *due = cli_option(cli, "due");
-    struct wall_time now = env_wall(cli->env), since = now;
-    enum hf_status status = due ? parse_time(due->text, &since, &cli->error) : HF_OK;
-    *ret_age = SPAN_US(now.us - since.us);
-    if (ret_age->us < 0)
-        *ret_age = SPAN_US(0);
+        status = parse_writer(cli, cli_argument(cli, i + 2), &parts[i]);
     return status;
 }
 
 /* Work that somebody of a group is to do. */
 struct ranking {
-    struct work work;
-    struct span step, age;
-    struct view *present;
-    size_t present_count;
+    struct cli *cli;
+    struct hf_elect_work work;
+    int64_t step_ms, due_for_ms;
+    const char **present;
+    size_t count, room;
+    bool no_memory;
 };
 
-static struct span starts_in(const struct ranking *ranking, size_t rank)
+/* For how long the work has been due, by the calendar. */
+static enum hf_status find_age(struct ranking *ranking)
 {
-    int64_t left = ladder_delay(rank, ranking->step).us - ranking->age.us;
-    return SPAN_US(left > 0 ? left : 0);
+    struct cli *cli = ranking->cli;
+    const struct option_value *due = cli_option(cli, "due");
+    struct wall_time now = env_wall(cli->env), since = now;
+    enum hf_status status = due ? parse_time(due->text, &since, &cli->error) : HF_OK;
+    ranking->due_for_ms = now.us > since.us ? (now.us - since.us) / 1000 : 0;
+    return status;
 }
 
-static void write_rank(struct cli *cli, const struct ranking *ranking, size_t rank,
-                       struct view member)
+static bool note_present(void *argument, const struct hf_elect_info *member)
 {
+    struct ranking *ranking = argument;
+    struct arena *arena = &ranking->cli->arena;
+    if (!member->present)
+        return true;
+    if (ranking->count == ranking->room) {
+        size_t room = ranking->room > 0 ? 2 * ranking->room : 64;
+        const char **more = arena_take(arena, room * sizeof *more);
+        if (more && ranking->count > 0)
+            memcpy(more, ranking->present, ranking->count * sizeof *more);
+        ranking->present = more;
+        ranking->room = room;
+    }
+    struct view name = arena_copy(arena, view_of(member->name));
+    ranking->no_memory = !ranking->present || !name.data;
+    if (!ranking->no_memory)
+        ranking->present[ranking->count++] = name.data;
+    return !ranking->no_memory;
+}
+
+static void write_rank(const struct ranking *ranking, size_t rank, uint64_t hash,
+                       const char *member)
+{
+    struct cli *cli = ranking->cli;
     char score[32], starts[SPAN_TEXT_MAX];
-    struct span left = starts_in(ranking, rank);
-    snprintf(score, sizeof score, "%016" PRIx64, ladder_score(member, &ranking->work));
+    struct span left =
+        SPAN_MS(hf_elect_starts_in_ms(rank, ranking->step_ms, ranking->due_for_ms));
+    snprintf(score, sizeof score, "%016" PRIx64, hash);
     if (cli->json) {
         json_t *object = json_object();
         json_add_count(&object, "rank", rank);
-        json_add_key(&object, "member", member);
+        json_add_key(&object, "member", view_of(member));
         json_add(&object, "score", json_string(score));
         json_add_span(&object, "starts_in_ms", left);
         output_json(&cli->out, object);
     } else {
-        output_print(&cli->out, "%4zu  %s  %-8s  %.*s\n", rank, score,
-                     left.us > 0 ? brief_text(left, starts) : "now", VIEW_ARGS(member));
+        output_print(&cli->out, "%4zu  %s  %-8s  %s\n", rank, score,
+                     left.us > 0 ? brief_text(left, starts) : "now", member);
     }
 }
 
-static enum hf_status write_all(struct cli *cli, const struct ranking *ranking)
+static enum hf_status write_all(const struct ranking *ranking)
 {
-    size_t *order = arena_take(&cli->arena, (ranking->present_count + 1) * sizeof *order);
-    if (!order)
+    struct cli *cli = ranking->cli;
+    struct hf_elect_place *places =
+        arena_take(&cli->arena, (ranking->count + 1) * sizeof *places);
+    if (!places)
         return error_no_memory(&cli->error);
-    ladder_order(ranking->present, ranking->present_count, &ranking->work, order);
-    for (size_t i = 0; i < ranking->present_count; i++)
-        write_rank(cli, ranking, i, ranking->present[order[i]]);
-    return HF_OK;
+    enum hf_status status =
+        hf_elect_order(&ranking->work, ranking->present, ranking->count, places, &cli->error);
+    for (size_t i = 0; i < ranking->count && status == HF_OK; i++)
+        write_rank(ranking, i, places[i].score, ranking->present[places[i].member]);
+    return status;
 }
 
 /* One member, who need not have joined yet; HELD until it may start. */
-static enum hf_status write_own(struct cli *cli, const struct ranking *ranking, struct view own)
+static enum hf_status write_own(const struct ranking *ranking, const char *own)
 {
+    struct cli *cli = ranking->cli;
     char text[SPAN_TEXT_MAX];
-    size_t rank = ladder_rank(ranking->present, ranking->present_count, own, &ranking->work);
-    struct span left = starts_in(ranking, rank);
-    write_rank(cli, ranking, rank, own);
+    size_t rank;
+    uint64_t score;
+    enum hf_status status = hf_elect_rank(&ranking->work, ranking->present, ranking->count, own,
+                                          &rank, &score, &cli->error);
+    if (status != HF_OK)
+        return status;
+    write_rank(ranking, rank, score, own);
+    struct span left =
+        SPAN_MS(hf_elect_starts_in_ms(rank, ranking->step_ms, ranking->due_for_ms));
     if (left.us == 0)
         return HF_OK;
     cli->refusal = json_object();
     json_add_span(&cli->refusal, "retry_after_ms", left);
-    return error_set(&cli->error, HF_HELD, "%zu %s first; %.*s may start in %s", rank,
-                     rank == 1 ? "member comes" : "members come",
-                     VIEW_ARGS(view_first(own, FINGERPRINT_MAX)), brief_text(left, text));
+    return error_set(&cli->error, HF_HELD, "%zu %s first; %.64s may start in %s", rank,
+                     rank == 1 ? "member comes" : "members come", own, brief_text(left, text));
 }
 
-static enum hf_status find_present(struct cli *cli, struct ranking *ranking)
+static enum hf_status find_present(struct ranking *ranking)
 {
-    struct member *members = NULL;
-    size_t count = 0;
-    enum hf_status status = roster_members(cli->store, cli_argument(cli, 0), beat_of(cli),
-                                           &cli->arena, &members, &count, &cli->error);
-    if (status != HF_OK)
-        return status;
-    ranking->present = arena_take(&cli->arena, (count + 1) * sizeof *ranking->present);
-    if (!ranking->present)
-        return error_no_memory(&cli->error);
-    for (size_t i = 0; i < count; i++)
-        if (members[i].present)
-            ranking->present[ranking->present_count++] = members[i].fingerprint;
-    return HF_OK;
+    struct cli *cli = ranking->cli;
+    struct hf_client *client = NULL;
+    enum hf_status status = cli_connect(cli, HF_CLIENT_OPTIONS, &client);
+    if (status == HF_OK)
+        status = hf_elect_members(client, cli->arguments[0], elect_beat_ms(cli), note_present,
+                                  ranking, &cli->error);
+    hf_client_close(client);
+    return status == HF_OK && ranking->no_memory ? error_no_memory(&cli->error) : status;
 }
 
 static enum hf_status run_elect_rank(struct cli *cli)
 {
     const struct option_value *as = cli_option(cli, "as");
-    struct ranking ranking = { .step = cli_span(cli, "step", ELECT_BEAT_DEFAULT) };
+    struct ranking ranking = { .cli = cli,
+                               .work = HF_ELECT_WORK,
+                               .step_ms = cli_span(cli, "step", ELECT_STEP).us / 1000 };
     enum hf_status status = parse_work(cli, &ranking.work);
     if (status == HF_OK)
-        status = find_age(cli, &ranking.age);
+        status = find_age(&ranking);
     if (status == HF_OK)
-        status = cli_open_store(cli);
-    if (status == HF_OK)
-        status = find_present(cli, &ranking);
+        status = find_present(&ranking);
     if (status != HF_OK)
         return status;
-    return as ? write_own(cli, &ranking, as->text) : write_all(cli, &ranking);
+    return as ? write_own(&ranking, as->text.data) : write_all(&ranking);
 }
 
 /* ---- The table ----------------------------------------------------------------------- */

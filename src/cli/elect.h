@@ -4,11 +4,8 @@
 
 #include "cli/cli.h"
 
-#define ELECT_BEAT_DEFAULT SPAN_S(10)
-
-/* Whom people should look for: host and process. */
-#define OWN_LABEL_MAX 128
-struct view own_label(char text[OWN_LABEL_MAX]);
+/* The beat of --beat, or the usual one. */
+int64_t elect_beat_ms(struct cli *cli);
 
 enum hf_status run_elect_run(struct cli *cli);
 

@@ -1,7 +1,6 @@
 /* files.c: spools and new files. */
 #include "cli/files.h"
 
-#include "base/hash.h"
 #include "cli/interrupt.h"
 #include "store/stream.h"
 
@@ -129,27 +128,6 @@ enum hf_status spool_send(struct cli *cli, int spool, int to)
         done += got;
     } while (status == HF_OK && got > 0);
     free(piece);
-    return status;
-}
-
-enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc, uint64_t *ret_size)
-{
-    char *piece = malloc(STREAM_PIECE);
-    if (!piece)
-        return error_no_memory(&cli->error);
-    uint32_t crc = 0;
-    uint64_t done = 0;
-    size_t got = 0;
-    enum hf_status status;
-    do {
-        status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
-        if (status == HF_OK)
-            crc = crc32c(crc, (struct view){ piece, got });
-        done += got;
-    } while (status == HF_OK && got > 0);
-    free(piece);
-    *ret_crc = crc;
-    *ret_size = done;
     return status;
 }
 

@@ -20,10 +20,6 @@ bool is_stdout(const char *path);
  * --force, which the command must have. */
 enum hf_status spool_send(struct cli *cli, int spool, int to);
 
-/* CRC32C and size of all bytes of a file. */
-enum hf_status spool_checksum(struct cli *cli, int spool, uint32_t *ret_crc,
-                              uint64_t *ret_size);
-
 /* Opens a file to be read; OK with *ret_fd a regular file, or one that must be spooled. */
 enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular);
 

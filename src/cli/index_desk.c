@@ -4,122 +4,83 @@
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
-/* The name that is nearest to a mistyped one, of the first page of names; copied to `ret_name`,
- * which stays empty when none is near. */
-static void find_similar(struct cli *cli, struct view name, char ret_name[INDEX_NAME_MAX + 1])
+#define NAME_BYTES 256
+
+struct similar {
+    struct nearest nearest;
+    char name[NAME_BYTES]; /* the nearest so far; empty: none is near */
+};
+
+static bool offer(void *argument, const char *name)
 {
-    struct nearest nearest = { .wanted = name };
-    struct list_call list = { .prefix = VIEW(LAYOUT_INDEX_FOLDER), .delimiter = VIEW("/") };
-    ret_name[0] = '\0';
-    if (store_list(cli->store, &list) == HF_OK)
-        for (size_t i = 0; i < list.count; i++) {
-            struct view rest = view_from(list.entries[i].key, sizeof LAYOUT_INDEX_FOLDER - 1);
-            nearest_offer(&nearest, view_cut(&rest, '/'));
-        }
-    if (nearest.best.data && nearest.best.size <= INDEX_NAME_MAX) {
-        memcpy(ret_name, nearest.best.data, nearest.best.size);
-        ret_name[nearest.best.size] = '\0';
-    }
-    list_release(&list);
+    struct similar *similar = argument;
+    size_t before = similar->nearest.distance;
+    similar->nearest.best.data = similar->name[0] ? similar->name : NULL;
+    nearest_offer(&similar->nearest, view_of(name));
+    if (similar->nearest.best.data == name && strlen(name) < NAME_BYTES)
+        memcpy(similar->name, name, strlen(name) + 1);
+    else
+        similar->nearest.distance = before;
+    return true;
 }
 
-static enum hf_status tell_missing(struct cli *cli, struct view name)
+static enum hf_status tell_missing(struct index_desk *desk, const char *name)
 {
-    char similar[INDEX_NAME_MAX + 1];
-    find_similar(cli, name, similar);
-    if (similar[0])
+    struct cli *cli = desk->cli;
+    struct similar similar = { .nearest = { .wanted = view_of(name) } };
+    hf_index_list(desk->client, offer, &similar, /* error */ NULL);
+    if (similar.name[0])
         return error_set(&cli->error, HF_NOT_FOUND,
-                         "there is no index '%.*s'; did you mean '%s'? 'holdfast index create' "
+                         "there is no index '%s'; did you mean '%s'? 'holdfast index create' "
                          "makes one",
-                         VIEW_ARGS(name), similar);
+                         name, similar.name);
     return error_set(&cli->error, HF_NOT_FOUND,
-                     "there is no index '%.*s'; 'holdfast index create %.*s --fields a,b,c "
+                     "there is no index '%s'; 'holdfast index create %s --fields a,b,c "
                      "--key a --time c' makes one",
-                     VIEW_ARGS(name), VIEW_ARGS(name));
+                     name, name);
 }
 
-enum hf_status index_desk_open(struct index_desk *desk, struct cli *cli, bool compiles)
+enum hf_status index_desk_open(struct index_desk *desk, struct cli *cli)
 {
-    *desk = (struct index_desk){ .cli = cli };
-    struct view name = cli_argument(cli, 0);
-    enum hf_status status =
-        compiles ? cli_connect(cli, HF_CLIENT_OPTIONS, &desk->client) : cli_open_store(cli);
+    *desk = (struct index_desk){ .cli = cli, .info = HF_INDEX_INFO };
+    const char *name = cli->arguments[0];
+    enum hf_status status = cli_connect(cli, HF_CLIENT_OPTIONS, &desk->client);
     if (status != HF_OK)
         return status;
-    status = index_open(cli->store, desk->client, name, &desk->index, &cli->error);
-    return status == HF_NOT_FOUND ? tell_missing(cli, name) : status;
+    status = hf_index_open(desk->client, name, &desk->index, &cli->error);
+    if (status == HF_NOT_FOUND)
+        return tell_missing(desk, name);
+    return status == HF_OK ? hf_index_describe(desk->index, &desk->info, &cli->error) : status;
 }
 
 void index_desk_close(struct index_desk *desk)
 {
-    index_close(desk->index);
+    hf_index_close(desk->index);
     hf_client_close(desk->client);
 }
 
-/* ---- Shards --------------------------------------------------------------------------- */
-
-/* Like shard_number, but digits may be in upper case, too. */
-static bool read_shard(struct view text, unsigned digits, size_t *ret_number)
+enum hf_status index_option_error(struct cli *cli, enum hf_status status)
 {
-    char small[INDEX_DIGITS_MAX];
-    if (text.size > sizeof small)
-        return false;
-    for (size_t i = 0; i < text.size; i++) {
-        bool upper = text.data[i] >= 'A' && text.data[i] <= 'F';
-        small[i] = (char)(upper ? text.data[i] | 0x20 : text.data[i]);
-    }
-    return shard_number((struct view){ small, text.size }, digits, ret_number);
-}
-
-enum hf_status index_shard_option(struct index_desk *desk, struct shard_id *ret_shard)
-{
-    struct cli *cli = desk->cli;
-    const struct option_value *value = cli_option(cli, "shard");
-    unsigned digits = desk->index->schema.digits;
-    size_t number;
-    *ret_shard = (struct shard_id){ "" };
-    if (!value)
-        return HF_OK;
-    if (!read_shard(value->text, digits, &number))
-        return error_set(&cli->error, HF_INVALID,
-                         "--shard takes %u hexadecimal digit%s, as in '%s', not '%.*s'", digits,
-                         digits == 1 ? "" : "s", shard_of_number(0, digits).text,
-                         VIEW_ARGS(view_first(value->text, 40)));
-    *ret_shard = shard_of_number(number, digits);
-    return HF_OK;
+    static const char *const names[] = { "shard takes", "since takes", "where:" };
+    struct hf_error given = cli->error;
+    for (size_t i = 0; status == HF_INVALID && i < sizeof names / sizeof *names; i++)
+        if (strncmp(given.why, names[i], strlen(names[i])) == 0)
+            error_set(&cli->error, status, "--%s", given.why);
+    return status;
 }
 
 /* ---- Formats ------------------------------------------------------------------------- */
 
-bool index_format_of_name(struct view path, enum rows_format *ret_format)
+enum hf_status index_format_option(struct cli *cli, enum hf_index_format usual,
+                                   enum hf_index_format *ret_format)
 {
-    static const struct {
-        const char *end;
-        enum rows_format format;
-    } ends[] = { { ".usv", ROWS_USV },
-                 { ".csv", ROWS_CSV },
-                 { ".tsv", ROWS_TSV },
-                 { ".ndjson", ROWS_NDJSON },
-                 { ".jsonl", ROWS_NDJSON } };
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (view_ends_with(path, view_of(ends[i].end))) {
-            *ret_format = ends[i].format;
-            return true;
-        }
-    return false;
-}
-
-enum hf_status index_format_option(struct cli *cli, enum rows_format usual,
-                                   enum rows_format *ret_format)
-{
-    static const char *const names[] = { "usv", "csv", "tsv", "ndjson" };
     const struct option_value *value = cli_option(cli, "format");
     *ret_format = usual;
     if (!value)
         return HF_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (view_equal(value->text, view_of(names[i]))) {
-            *ret_format = (enum rows_format)i;
+    for (unsigned i = 0; i < HF_INDEX_FORMAT_COUNT; i++)
+        if (view_equal(value->text, view_of(hf_index_format_name((enum hf_index_format)i)))) {
+            *ret_format = (enum hf_index_format)i;
             return HF_OK;
         }
     return error_set(&cli->error, HF_INVALID,

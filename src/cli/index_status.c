@@ -5,7 +5,6 @@
 #include "cli/json_add.h"
 #include "cli/lock.h"
 #include "cli/progress.h"
-#include "index/census.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,10 +15,22 @@
 /* An entry that waits for longer is a sign that nobody compiles. */
 #define WAIT_LONG SPAN_S(3600)
 
+#define REASONS_MAX 8
+
+/* Why an entry was set aside. */
+struct aside_reason {
+    struct view entry, why;
+};
+
 struct overview_of_index {
     struct index_desk desk;
-    struct census census;
-    struct wall_time now;
+    struct hf_index_stats stats;
+    struct hf_index_holder *holders; /* the first of them, in the arena of the command */
+    size_t holder_count, holder_room;
+    struct aside_reason reasons[REASONS_MAX];
+    size_t reason_count;
+    bool no_memory;
+    int64_t now_ms;
     struct gauge gauge;
 };
 
@@ -35,41 +46,85 @@ static bool step(void *argument, uint64_t entries)
     return !interrupted();
 }
 
-/* Clocks may differ: what was written in the future was written just now. */
-static struct span age(const struct overview_of_index *view, struct wall_time then)
+static bool make_room(struct overview_of_index *view)
 {
-    struct span span = wall_since(view->now, then);
-    return span.us > 0 ? span : SPAN_S(0);
+    if (view->holder_count < view->holder_room)
+        return true;
+    size_t room = view->holder_room > 0 ? 2 * view->holder_room : 16;
+    struct hf_index_holder *holders =
+        arena_take(&view->desk.cli->arena, room * sizeof *holders);
+    if (!holders)
+        return false;
+    if (view->holder_count > 0)
+        memcpy(holders, view->holders, view->holder_count * sizeof *holders);
+    view->holders = holders;
+    view->holder_room = room;
+    return true;
+}
+
+static bool note_holder(void *argument, const struct hf_index_holder *holder)
+{
+    struct overview_of_index *view = argument;
+    struct arena *arena = &view->desk.cli->arena;
+    struct view shard = arena_copy(arena, view_of(holder->shard));
+    struct view name = arena_copy(arena, view_of(holder->holder));
+    view->no_memory = !shard.data || !name.data || !make_room(view);
+    if (view->no_memory)
+        return false;
+    struct hf_index_holder *kept = &view->holders[view->holder_count++];
+    *kept = *holder;
+    kept->shard = shard.data;
+    kept->holder = name.data;
+    return true;
+}
+
+static bool note_reason(void *argument, const char *entry, const char *why)
+{
+    struct overview_of_index *view = argument;
+    struct arena *arena = &view->desk.cli->arena;
+    struct aside_reason *reason = &view->reasons[view->reason_count];
+    *reason = (struct aside_reason){ arena_copy(arena, view_of(entry)),
+                                     arena_copy(arena, view_of(why)) };
+    view->no_memory = view->no_memory || !reason->entry.data || !reason->why.data;
+    return !view->no_memory && ++view->reason_count < REASONS_MAX;
+}
+
+/* Clocks may differ: what was written in the future was written just now. */
+static struct span age(const struct overview_of_index *view, int64_t then_ms)
+{
+    return SPAN_MS(view->now_ms > then_ms ? view->now_ms - then_ms : 0);
 }
 
 /* ---- As JSON ------------------------------------------------------------------------- */
 
-static json_t *schema_as_json(const struct schema *schema)
+static json_t *schema_as_json(const struct index_desk *desk)
 {
+    const struct hf_index_info *info = &desk->info;
     json_t *object = json_object(), *fields = json_array();
-    for (size_t i = 0; i < schema->field_count; i++)
-        json_push(&fields, json_string(schema->fields[i]));
+    for (size_t i = 0; i < info->field_count; i++)
+        json_push(&fields, json_string(hf_index_field_name(desk->index, i)));
     json_add(&object, "fields", fields);
-    json_add(&object, "key", json_string(schema->fields[schema->key]));
-    json_add(&object, "time", json_string(schema->fields[schema->time]));
-    json_add_count(&object, "version", schema->version_count);
-    json_add_count(&object, "digits", schema->digits);
-    json_add_bool(&object, "foreign", schema->foreign);
+    json_add(&object, "key", json_string(hf_index_field_name(desk->index, info->key)));
+    json_add(&object, "time", json_string(hf_index_field_name(desk->index, info->time)));
+    json_add_count(&object, "version", info->version);
+    json_add_count(&object, "digits", info->digits);
+    json_add_bool(&object, "foreign", info->foreign);
     return object;
 }
 
 static json_t *inbox_as_json(const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     json_t *object = json_object();
-    json_add_count(&object, "entries", census->entries);
-    json_add_count(&object, "foreign", census->entries_foreign);
-    json_add_count(&object, "size_bytes", census->entry_bytes);
-    json_add_count(&object, "strays", census->strays);
-    json_add_count(&object, "markers", census->markers);
-    json_add_count(&object, "shards_waiting", census->shards_waiting);
-    if (census->oldest_known)
-        json_add_count(&object, "oldest_age_ms", (uint64_t)age(view, census->oldest).us / 1000);
+    json_add_count(&object, "entries", stats->entries);
+    json_add_count(&object, "foreign", stats->entries_foreign);
+    json_add_count(&object, "size_bytes", stats->entry_bytes);
+    json_add_count(&object, "strays", stats->strays);
+    json_add_count(&object, "markers", stats->markers);
+    json_add_count(&object, "shards_waiting", stats->shards_waiting);
+    if (stats->oldest_ms >= 0)
+        json_add_count(&object, "oldest_age_ms",
+                       (uint64_t)age(view, stats->oldest_ms).us / 1000);
     else
         json_add(&object, "oldest_age_ms", json_null());
     return object;
@@ -77,49 +132,48 @@ static json_t *inbox_as_json(const struct overview_of_index *view)
 
 static json_t *shards_as_json(const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     json_t *object = json_object();
-    json_add_count(&object, "count", census->shards);
-    json_add_count(&object, "most", shard_count(view->desk.index->schema.digits));
-    json_add_count(&object, "size_bytes", census->shard_bytes);
-    json_add_words(&object, "largest", view_of(census->largest.text));
-    json_add_count(&object, "largest_bytes", census->shard_bytes_max);
+    json_add_count(&object, "count", stats->shards);
+    json_add_count(&object, "most", view->desk.info.shards);
+    json_add_count(&object, "size_bytes", stats->shard_bytes);
+    json_add_words(&object, "largest", view_of(stats->largest));
+    json_add_count(&object, "largest_bytes", stats->shard_bytes_max);
     return object;
 }
 
 static const char *state_of(const struct overview_of_index *view,
-                            const struct census_holder *holder)
+                            const struct hf_index_holder *holder)
 {
     if (holder->over)
         return "over";
-    return wall_since(holder->expires_at, view->now).us > 0 ? "active" : "overdue";
+    return holder->expires_ms > view->now_ms ? "active" : "overdue";
 }
 
 static json_t *holders_as_json(const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
     json_t *list = json_array();
-    for (size_t i = 0; i < census->holder_count && i < CENSUS_HOLDERS_MAX; i++) {
-        const struct census_holder *holder = &census->holders[i];
+    for (size_t i = 0; i < view->holder_count; i++) {
+        const struct hf_index_holder *holder = &view->holders[i];
         json_t *object = json_object();
-        json_add(&object, "shard", json_string(holder->shard.text));
-        json_add_words(&object, "holder", view_of(holder->worker));
+        json_add(&object, "shard", json_string(holder->shard));
+        json_add_words(&object, "holder", view_of(holder->holder));
         json_add_count(&object, "token", holder->token);
         json_add(&object, "state", json_string(state_of(view, holder)));
-        json_add_time_ms(&object, "acquired_at", holder->created_at.us / 1000);
-        json_add_time_ms(&object, "expires_at", holder->expires_at.us / 1000);
+        json_add_time_ms(&object, "acquired_at", holder->created_ms);
+        json_add_time_ms(&object, "expires_at", holder->expires_ms);
         json_push(&list, object);
     }
     return list;
 }
 
-static json_t *reasons_as_json(const struct census *census)
+static json_t *reasons_as_json(const struct overview_of_index *view)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < census->reason_count; i++) {
+    for (size_t i = 0; i < view->reason_count; i++) {
         json_t *object = json_object();
-        json_add_words(&object, "entry", view_of(census->reasons[i].entry));
-        json_add_words(&object, "why", view_of(census->reasons[i].why));
+        json_add_words(&object, "entry", view->reasons[i].entry);
+        json_add_words(&object, "why", view->reasons[i].why);
         json_push(&list, object);
     }
     return list;
@@ -127,24 +181,24 @@ static json_t *reasons_as_json(const struct census *census)
 
 static void tell_json(const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     json_t *object = json_object();
-    json_add(&object, "index", json_string(view->desk.index->name));
-    json_add(&object, "schema", schema_as_json(&view->desk.index->schema));
+    json_add(&object, "index", json_string(view->desk.cli->arguments[0]));
+    json_add(&object, "schema", schema_as_json(&view->desk));
     json_add(&object, "inbox", inbox_as_json(view));
     json_add(&object, "shards", shards_as_json(view));
-    if (census->records_known) {
-        json_add_count(&object, "records", census->records);
-        json_add_time_ms(&object, "records_at", census->records_at.us / 1000);
+    if (stats->records >= 0) {
+        json_add_count(&object, "records", (uint64_t)stats->records);
+        json_add_time_ms(&object, "records_at", stats->records_at_ms);
     } else {
         json_add(&object, "records", json_null());
         json_add(&object, "records_at", json_null());
     }
-    json_add_count(&object, "holder_count", census->holder_count);
+    json_add_count(&object, "holder_count", stats->holder_count);
     json_add(&object, "holders", holders_as_json(view));
-    json_add_count(&object, "locks_unreadable", census->locks_unreadable);
-    json_add_count(&object, "aside", census->aside);
-    json_add(&object, "reasons", reasons_as_json(census));
+    json_add_count(&object, "locks_unreadable", stats->locks_unreadable);
+    json_add_count(&object, "aside", stats->aside);
+    json_add(&object, "reasons", reasons_as_json(view));
     output_json(&view->desk.cli->out, object);
 }
 
@@ -157,139 +211,150 @@ static const char *one_or_many(uint64_t count, const char *one, const char *many
     return count == 1 ? one : many;
 }
 
-static void tell_schema(struct output *out, const struct index *index)
+static void tell_schema(struct output *out, const struct index_desk *desk)
 {
-    const struct schema *schema = &index->schema;
-    output_print(out, LABEL "%s, version %zu of its fields\n", "index", index->name,
-                 schema->version_count);
+    const struct hf_index_info *info = &desk->info;
+    output_print(out, LABEL "%s, version %zu of its fields\n", "index", desk->cli->arguments[0],
+                 info->version);
     output_print(out, LABEL, "fields");
-    for (size_t i = 0; i < schema->field_count; i++)
-        output_print(out, "%s%s%s", i ? ", " : "", schema->fields[i],
-                     i == schema->key    ? " (key)"
-                     : i == schema->time ? " (time)"
-                                         : "");
+    for (size_t i = 0; i < info->field_count; i++)
+        output_print(out, "%s%s%s", i ? ", " : "", hf_index_field_name(desk->index, i),
+                     i == info->key    ? " (key)"
+                     : i == info->time ? " (time)"
+                                       : "");
     output_text(out, "\n");
 }
 
 static void tell_inbox(struct output *out, const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     char size[SIZE_TEXT_MAX], old[SPAN_TEXT_MAX];
     output_print(out, LABEL, "inbox");
-    if (census->entries == 0) {
+    if (stats->entries == 0) {
         output_text(out, "empty\n");
     } else {
-        output_print(out, "%" PRIu64 " entr%s, %s, of ", census->entries,
-                     one_or_many(census->entries, "y", "ies"),
-                     size_text(census->entry_bytes, size));
-        output_count(out, census->shards_waiting, "shard");
-        if (census->entries_foreign > 0)
-            output_print(out, "; %" PRIu64 " of other programs", census->entries_foreign);
-        if (census->oldest_known)
+        output_print(out, "%" PRIu64 " entr%s, %s, of ", stats->entries,
+                     one_or_many(stats->entries, "y", "ies"),
+                     size_text(stats->entry_bytes, size));
+        output_count(out, stats->shards_waiting, "shard");
+        if (stats->entries_foreign > 0)
+            output_print(out, "; %" PRIu64 " of other programs", stats->entries_foreign);
+        if (stats->oldest_ms >= 0)
             output_print(out, "; the oldest is %s old",
-                         brief_text(age(view, census->oldest), old));
+                         brief_text(age(view, stats->oldest_ms), old));
         output_text(out, "\n");
     }
-    if (census->strays > 0)
-        output_print(out, LABEL "%" PRIu64 " in the inbox that %s\n", "strays", census->strays,
-                     one_or_many(census->strays, "is no entry", "are no entries"));
-    if (census->markers > 0)
+    if (stats->strays > 0)
+        output_print(out, LABEL "%" PRIu64 " in the inbox that %s\n", "strays", stats->strays,
+                     one_or_many(stats->strays, "is no entry", "are no entries"));
+    if (stats->markers > 0)
         output_print(
-            out, LABEL "%" PRIu64 " empty %s of others were\n", "markers", census->markers,
-            one_or_many(census->markers, "object where an entry", "objects where entries"));
+            out, LABEL "%" PRIu64 " empty %s of others were\n", "markers", stats->markers,
+            one_or_many(stats->markers, "object where an entry", "objects where entries"));
 }
 
 static void tell_shards(struct output *out, const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     char size[SIZE_TEXT_MAX], largest[SIZE_TEXT_MAX], old[AGO_TEXT_MAX];
-    output_print(out, LABEL "%zu of %zu", "shards", census->shards,
-                 shard_count(view->desk.index->schema.digits));
-    if (census->shards > 0)
-        output_print(out, ", %s; the largest, %s, has %s", size_text(census->shard_bytes, size),
-                     census->largest.text, size_text(census->shard_bytes_max, largest));
+    output_print(out, LABEL "%zu of %zu", "shards", stats->shards, view->desk.info.shards);
+    if (stats->shards > 0)
+        output_print(out, ", %s; the largest, %s, has %s", size_text(stats->shard_bytes, size),
+                     stats->largest, size_text(stats->shard_bytes_max, largest));
     output_text(out, "\n");
-    if (census->records_known)
-        output_print(out, LABEL "%" PRIu64 " in shards, as of %s\n", "records", census->records,
-                     ago_text(age(view, census->records_at), old));
+    if (stats->records >= 0)
+        output_print(out, LABEL "%" PRIu64 " in shards, as of %s\n", "records", stats->records,
+                     ago_text(age(view, stats->records_at_ms), old));
     else
         output_print(out, LABEL "nobody has counted yet\n", "records");
 }
 
 static void tell_holders(struct output *out, const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
+    const struct hf_index_stats *stats = &view->stats;
     char held[SPAN_TEXT_MAX];
-    output_print(out, LABEL "%zu\n", "compiling", census->holder_count);
-    for (size_t i = 0; i < census->holder_count && i < CENSUS_HOLDERS_MAX; i++) {
-        const struct census_holder *holder = &census->holders[i];
-        output_print(out, "  %s: ", holder->shard.text);
-        output_words(out, view_of(holder->worker));
-        output_print(out, ", for %s", brief_text(age(view, holder->created_at), held));
+    output_print(out, LABEL "%zu\n", "compiling", stats->holder_count);
+    for (size_t i = 0; i < view->holder_count; i++) {
+        const struct hf_index_holder *holder = &view->holders[i];
+        output_print(out, "  %s: ", holder->shard);
+        output_words(out, view_of(holder->holder));
+        output_print(out, ", for %s", brief_text(age(view, holder->created_ms), held));
         output_text(out, holder->over ? ", whose time is over: the next one takes it\n" : "\n");
     }
-    if (census->locks_unreadable > 0)
+    if (stats->locks_unreadable > 0)
         output_print(out, LABEL "%zu that cannot be read; a compile replaces %s\n", "locks",
-                     census->locks_unreadable,
-                     one_or_many(census->locks_unreadable, "it", "them"));
+                     stats->locks_unreadable,
+                     one_or_many(stats->locks_unreadable, "it", "them"));
 }
 
-static void tell_aside(struct output *out, const struct census *census)
+static void tell_aside(struct output *out, const struct overview_of_index *view)
 {
-    output_print(out, LABEL "%" PRIu64 "\n", "set aside", census->aside);
-    for (size_t i = 0; i < census->reason_count; i++) {
+    output_print(out, LABEL "%" PRIu64 "\n", "set aside", view->stats.aside);
+    for (size_t i = 0; i < view->reason_count; i++) {
         output_text(out, "  ");
-        output_words(out, view_of(census->reasons[i].entry));
+        output_words(out, view->reasons[i].entry);
         output_text(out, ": ");
-        output_words(out, view_of(census->reasons[i].why));
+        output_words(out, view->reasons[i].why);
         output_text(out, "\n");
     }
 }
 
 static void tell_hints(struct output *out, const struct overview_of_index *view)
 {
-    const struct census *census = &view->census;
-    const struct index *index = view->desk.index;
-    if (census->shard_bytes_max > SHARD_LARGE && index->schema.digits < INDEX_DIGITS_MAX)
+    const struct hf_index_stats *stats = &view->stats;
+    const char *name = view->desk.cli->arguments[0];
+    if (stats->shard_bytes_max > SHARD_LARGE && view->desk.info.digits < HF_INDEX_DIGITS_MAX)
         output_print(out,
                      LABEL "shard %s is large: an index with --digits %u would have "
                            "smaller ones\n",
-                     "hint", census->largest.text, index->schema.digits + 1);
-    if (census->oldest_known && age(view, census->oldest).us > WAIT_LONG.us)
+                     "hint", stats->largest, view->desk.info.digits + 1);
+    if (stats->oldest_ms >= 0 && age(view, stats->oldest_ms).us > WAIT_LONG.us)
         output_print(out,
                      LABEL "entries wait for long: 'holdfast index compile %s' folds them\n",
-                     "hint", index->name);
-    if (census->aside > 0)
-        output_print(out,
-                     LABEL "what was set aside is in %s%s/%s; put again what can be mended, "
-                           "and remove it there\n",
-                     "hint", LAYOUT_INDEX_FOLDER, index->name, LAYOUT_ASIDE_FOLDER);
+                     "hint", name);
+    if (stats->aside > 0)
+        output_print(
+            out,
+            LABEL "what was set aside is in indexes/%s/aside/; put again what can be mended, "
+                  "and remove it there\n",
+            "hint", name);
 }
 
 static void tell_words(const struct overview_of_index *view)
 {
     struct output *out = &view->desk.cli->out;
-    tell_schema(out, view->desk.index);
+    tell_schema(out, &view->desk);
     tell_inbox(out, view);
     tell_shards(out, view);
     tell_holders(out, view);
-    tell_aside(out, &view->census);
+    tell_aside(out, view);
     tell_hints(out, view);
+}
+
+static enum hf_status look(struct overview_of_index *view)
+{
+    struct cli *cli = view->desk.cli;
+    struct hf_index_status_options options = HF_INDEX_STATUS_OPTIONS;
+    options.progress = step;
+    options.holder = note_holder;
+    options.aside = note_reason;
+    options.argument = view;
+    gauge_start(&view->gauge, cli, VIEW("status"));
+    enum hf_status status =
+        hf_index_status(view->desk.index, &options, &view->stats, &cli->error);
+    gauge_clear(&view->gauge);
+    return status == HF_OK && view->no_memory ? error_no_memory(&cli->error) : status;
 }
 
 enum hf_status run_index_status(struct cli *cli)
 {
-    struct overview_of_index view = { 0 };
-    enum hf_status status = index_desk_open(&view.desk, cli, /* compiles */ false);
+    struct overview_of_index view = { .stats = HF_INDEX_STATS };
+    enum hf_status status = index_desk_open(&view.desk, cli);
+    if (status == HF_OK)
+        status = look(&view);
     if (status == HF_OK) {
-        gauge_start(&view.gauge, cli, VIEW("status"));
-        status = census_take(view.desk.index, step, &view, &view.census, &cli->error);
-        gauge_clear(&view.gauge);
-    }
-    if (status == HF_OK) {
-        view.now = env_wall(cli->env);
+        view.now_ms = env_wall(cli->env).us / 1000;
         (cli->json ? tell_json : tell_words)(&view);
-        census_release(&view.census);
     }
     index_desk_close(&view.desk);
     return status;

@@ -1,18 +1,14 @@
 /* main.c: the program `holdfast`: parses, runs one command, and says once what went wrong. */
 #include "base/parse.h"
-#include "base/url.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
-#include "store/observe.h"
-#include "store/s3/s3.h"
 
 #include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +36,7 @@ static enum hf_status decode_hex(struct cli *cli, struct view text, struct view 
         return error_set(&cli->error, HF_INVALID,
                          "'%.*s' is not hexadecimal: with --hex each byte is two digits",
                          VIEW_ARGS(view_first(text, 60)));
+    bytes[text.size / 2] = '\0'; /* one of no bytes is an empty text to the library */
     *ret_key = (struct view){ bytes, text.size / 2 };
     return HF_OK;
 }
@@ -49,7 +46,7 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     struct view text = cli_argument(cli, index);
     if (text.data && cli_given(cli, "hex"))
         return decode_hex(cli, text, ret_key);
-    if (store_is_url(text))
+    if (hf_store_is_url(text.data))
         return error_set(
             &cli->error, HF_INVALID,
             "'%.*s' looks like a store URL; pass it with %s (for a key that really "
@@ -62,8 +59,7 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
 
 /* ---- JSON on stderr ------------------------------------------------------------------ */
 
-/* Takes `object` over; one line, by one write. */
-static void write_error_line(json_t *object)
+void write_error_line(json_t *object)
 {
     struct output err;
     struct hf_error ignored;
@@ -71,114 +67,6 @@ static void write_error_line(json_t *object)
     output_json(&err, object);
     output_flush(&err, &ignored);
     output_release(&err);
-}
-
-/* ---- Stores -------------------------------------------------------------------------- */
-
-static void trace_line(void *argument, const char *text)
-{
-    (void)argument;
-    fprintf(stderr, "holdfast: %s\n", text);
-}
-
-/* One call of a store as one line of JSON, written at once: other threads write theirs. */
-static void trace_json(void *argument, const struct observation *seen)
-{
-    (void)argument;
-    json_t *object = json_object();
-    json_add(&object, "call", json_string(call_kind_name(seen->kind)));
-    json_add_key(&object, "key", seen->key);
-    if (seen->condition && seen->condition->kind == CONDITION_ABSENT)
-        json_add_bool(&object, "if_absent", true);
-    if (seen->condition && seen->condition->kind == CONDITION_MATCH)
-        json_add_key(&object, "if_match", etag_view(&seen->condition->etag));
-    json_add(&object, "status", json_string(hf_status_name(seen->error->status)));
-    if (seen->error->status != HF_OK)
-        json_add_words(&object, "why", view_of(seen->error->why));
-    else if (seen->etag)
-        json_add_key(&object, "etag", etag_view(seen->etag));
-    json_add_count(&object, "sent_bytes", seen->bytes_sent);
-    json_add_count(&object, "received_bytes", seen->bytes_received);
-    json_add(&object, "took_ms", json_real((double)seen->took.us / 1000));
-    write_error_line(object);
-}
-
-static enum hf_status add_trace(struct cli *cli, struct store **store)
-{
-    static struct trace trace = { trace_line, NULL };
-    struct store *inner = *store;
-    struct observer observer =
-        cli->json ? (struct observer){ trace_json, NULL } : trace_observer(&trace);
-    enum hf_status status = store_observe(inner, observer, store, &cli->error);
-    if (status != HF_OK)
-        store_close(inner);
-    return status;
-}
-
-/* Told once, however many stores are opened. */
-static void warn_if_exposed(struct cli *cli, const struct store *store)
-{
-    static bool told;
-    const char *to = s3_exposed_to(store);
-    if (!to || told)
-        return;
-    told = true;
-    struct buffer text = BUFFER_INIT(KIB);
-    buffer_print(&text,
-                 "%s is not encrypted: anybody on the way can read and change what is "
-                 "sent; use https://",
-                 to);
-    if (cli->json)
-        write_error_line(json_pack("{s:s}", "warning", buffer_text(&text)));
-    else
-        fprintf(stderr, "holdfast: warning: %s\n", buffer_text(&text));
-    buffer_release(&text);
-}
-
-/* Keys are in the environment, and in what libraries leave behind: no core dump shows them. What we
- * start is dumped as ever. */
-static void keep_secrets(struct view url)
-{
-    if (view_starts_with(url, VIEW("s3:")))
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
-
-enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
-                        struct store **ret_store)
-{
-    bool is_main = !url.data;
-    struct store *store = NULL;
-    enum hf_status status = cli_find_store(cli, &url);
-    if (status == HF_OK && cli->command->only_reads)
-        status = store_check_present(url, &cli->error);
-    if (status == HF_OK && is_main && use == BUCKET_LOCKS && !cli->command->only_reads)
-        cli_tell_default_store(cli);
-    if (status == HF_OK) {
-        keep_secrets(url);
-        status = store_open(cli->env, url, &store, &cli->error);
-    }
-    if (status == HF_OK)
-        warn_if_exposed(cli, store);
-    if (status == HF_OK && cli_given(cli, "trace"))
-        status = add_trace(cli, &store);
-    if (status != HF_OK)
-        return status;
-    status = bucket_check(store, use, &cli->error);
-    if (status == HF_OK)
-        *ret_store = store;
-    else
-        store_close(store);
-    return status;
-}
-
-enum hf_status cli_open_store(struct cli *cli)
-{
-    return cli_open(cli, (struct view){ NULL, 0 }, BUCKET_LOCKS, &cli->store);
-}
-
-enum hf_status cli_open_objects(struct cli *cli)
-{
-    return cli_open(cli, (struct view){ NULL, 0 }, BUCKET_OBJECTS, &cli->store);
 }
 
 /* ---- Errors -------------------------------------------------------------------------- */
@@ -281,7 +169,7 @@ static int finish(struct cli *cli, enum hf_status status)
     bool pipe_closed = output_is_closed(&cli->out);
     if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
         cli_report(cli, cli_argument(cli, 0), &cli->error);
-    store_close(cli->store);
+    cli_close_stores(cli);
     json_decref(cli->refusal);
     output_release(&cli->out);
     arena_release(&cli->arena);

@@ -116,6 +116,11 @@ struct progress gauge_progress(struct gauge *gauge)
     return (struct progress){ step, gauge };
 }
 
+bool gauge_watch(void *gauge, const struct hf_progress *progress)
+{
+    return gauge_step(gauge, progress->done_bytes, progress->total_bytes);
+}
+
 void gauge_say(struct gauge *gauge, struct view words)
 {
     if (gauge->visible)

@@ -24,6 +24,9 @@ void gauge_start(struct gauge *gauge, struct cli *cli, struct view label);
 /* What the store calls; stops the transfer when a signal has come. */
 struct progress gauge_progress(struct gauge *gauge);
 
+/* The same for the public calls; the argument is the gauge. */
+bool gauge_watch(void *gauge, const struct hf_progress *progress);
+
 /* The step itself, for streams that are not the store's. `total` 0 means unknown. */
 bool gauge_step(struct gauge *gauge, uint64_t done, uint64_t total);
 

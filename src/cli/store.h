@@ -11,13 +11,7 @@ enum hf_status run_store_put(struct cli *cli);
 enum hf_status run_store_rm(struct cli *cli);
 enum hf_status run_store_cp(struct cli *cli);
 
-/* Whether an object of this key is Holdfast's own, and --force was not given. */
-bool is_guarded(struct cli *cli, struct view key);
-
-/* INVALID if so. */
-enum hf_status check_not_guarded(struct cli *cli, struct view key);
-
-/* The ETag of --if-match into *ret_etag. INVALID when it cannot be one. */
-enum hf_status parse_if_match(struct cli *cli, struct etag *ret_etag);
+/* The ETag of --if-match; NULL when it was not given. INVALID when it cannot be one. */
+enum hf_status parse_if_match(struct cli *cli, const char **ret_etag);
 
 #endif

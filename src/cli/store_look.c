@@ -1,33 +1,38 @@
 /* store_look.c: `store ls`, `store rm` and `store probe`: what moves no bodies. */
-#include "base/layout.h"
 #include "base/parse.h"
 #include "cli/interrupt.h"
+#include "cli/json_add.h"
 #include "cli/store.h"
-#include "lock/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- ls ------------------------------------------------------------------------------ */
 
-static json_t *entry_as_json(const struct list_entry *entry)
+/* The entries of a page, kept until it is whole: columns are as wide as its widest ETag. */
+struct listing {
+    struct cli *cli;
+    struct arena arena;
+    struct hf_store_entry *rows;
+    size_t count, capacity;
+    enum hf_status status;
+};
+
+static struct view key_of(const struct hf_store_entry *entry)
+{
+    return (struct view){ entry->key, entry->key_size };
+}
+
+static json_t *entry_as_json(const struct hf_store_entry *entry)
 {
     json_t *object = json_object();
-    if (!object || !json_set_key(object, entry->is_prefix ? "prefix" : "key", entry->key))
-        goto fail;
+    json_add_key(&object, entry->is_prefix ? "prefix" : "key", key_of(entry));
     if (entry->is_prefix)
         return object;
-    char time[TIME_TEXT_MAX];
-    struct view etag = etag_view(&entry->info.etag);
-    if (json_object_set_new(object, "size_bytes", json_integer((json_int_t)entry->info.size)) ==
-            0 &&
-        json_set_key(object, "etag", etag) &&
-        json_object_set_new(object, "modified_at",
-                            json_string(time_text(entry->info.modified, time))) == 0)
-        return object;
-fail:
-    json_decref(object);
-    return NULL;
+    json_add_count(&object, "size_bytes", entry->size);
+    json_add_key(&object, "etag", view_of(entry->etag));
+    json_add_time_ms(&object, "modified_at", entry->modified_ms);
+    return object;
 }
 
 static void write_name(struct cli *cli, struct view name)
@@ -41,68 +46,85 @@ static void write_name(struct cli *cli, struct view name)
     }
 }
 
-/* Columns of size, time and ETag; `etag_width` is that of the widest one of the page. */
-static void write_long(struct cli *cli, const struct list_entry *entry, size_t etag_width)
+static void write_long(struct cli *cli, const struct hf_store_entry *entry, size_t etag_width)
 {
     char size[SIZE_TEXT_MAX], time[TIME_TEXT_MAX];
     if (entry->is_prefix)
         output_print(&cli->out, "%13s  %-24s  %-*s  ", "-", "-", (int)etag_width, "-");
     else if (cli->out.terminal)
-        output_print(&cli->out, "%13s", size_text(entry->info.size, size));
+        output_print(&cli->out, "%13s", size_text(entry->size, size));
     else
-        output_print(&cli->out, "%13" PRIu64, entry->info.size);
+        output_print(&cli->out, "%13" PRIu64, entry->size);
     if (!entry->is_prefix) {
-        struct view etag = etag_view(&entry->info.etag);
-        output_print(&cli->out, "  %-24s  ", time_text(entry->info.modified, time));
+        struct wall_time modified = { entry->modified_ms * 1000 };
+        struct view etag = view_of(entry->etag);
+        output_print(&cli->out, "  %-24s  ", time_text(modified, time));
         output_key(&cli->out, etag);
         output_print(&cli->out, "%*s  ", (int)(etag_width - etag.size), "");
     }
-    write_name(cli, entry->key);
+    write_name(cli, key_of(entry));
 }
 
-static void write_page(struct cli *cli, const struct list_call *page)
+static void write_page(struct listing *listing)
 {
     size_t etag_width = 1;
-    for (size_t i = 0; i < page->count; i++)
-        if (page->entries[i].info.etag.size > etag_width)
-            etag_width = page->entries[i].info.etag.size;
-    for (size_t i = 0; i < page->count; i++) {
-        if (cli->json)
-            output_json(&cli->out, entry_as_json(&page->entries[i]));
-        else if (cli_given(cli, "long"))
-            write_long(cli, &page->entries[i], etag_width);
-        else
-            write_name(cli, page->entries[i].key);
-    }
+    for (size_t i = 0; i < listing->count; i++)
+        if (strlen(listing->rows[i].etag) > etag_width)
+            etag_width = strlen(listing->rows[i].etag);
+    for (size_t i = 0; i < listing->count; i++)
+        write_long(listing->cli, &listing->rows[i], etag_width);
+    listing->count = 0;
+    arena_release(&listing->arena);
+    listing->arena = ARENA_INIT;
 }
 
-/* Lists page by page from `list` on, at most `left` entries. */
-static enum hf_status list_pages(struct cli *cli, struct list_call list, uint64_t left)
+static enum hf_status keep_row(struct listing *listing, const struct hf_store_entry *entry)
 {
-    char after[KEY_BYTES_MAX];
+    if (listing->count == listing->capacity) {
+        size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
+        void *rows = realloc(listing->rows, capacity * sizeof *listing->rows);
+        if (!rows)
+            return error_no_memory(&listing->cli->error);
+        listing->rows = rows;
+        listing->capacity = capacity;
+    }
+    struct hf_store_entry *row = &listing->rows[listing->count++];
+    *row = *entry;
+    row->key = arena_copy(&listing->arena, key_of(entry)).data;
+    row->etag = arena_copy(&listing->arena, view_of(entry->etag)).data;
+    return row->key && row->etag ? HF_OK : error_no_memory(&listing->cli->error);
+}
+
+static bool list_entry(void *argument, const struct hf_store_entry *entry)
+{
+    struct listing *listing = argument;
+    struct cli *cli = listing->cli;
     enum hf_status status = HF_OK;
-    bool more = left > 0;
-    while (more && status == HF_OK) {
-        list.max = left < LIST_PAGE_MAX ? (size_t)left : LIST_PAGE_MAX;
-        status = store_list(cli->store, &list);
-        if (status != HF_OK) {
-            cli->error = list.error;
-            return status;
-        }
-        write_page(cli, &list);
-        left -= list.count;
-        more = list.more && left > 0;
-        if (more) {
-            struct view last = list.entries[list.count - 1].key;
-            memcpy(after, last.data, last.size);
-            list.after = (struct view){ after, last.size };
-        }
-        list_release(&list);
+    if (cli->json)
+        output_json(&cli->out, entry_as_json(entry));
+    else if (cli_given(cli, "long"))
+        status = keep_row(listing, entry);
+    else
+        write_name(cli, key_of(entry));
+    if (status == HF_OK && entry->last_of_page) {
+        write_page(listing);
         status = output_flush(&cli->out, &cli->error);
         if (status == HF_OK)
             status = interrupt_check(&cli->error);
     }
-    return status;
+    listing->status = status;
+    return status == HF_OK;
+}
+
+static enum hf_status list_objects(struct cli *cli, struct view prefix,
+                                   const struct hf_store_list_options *options)
+{
+    struct listing listing = { .cli = cli, .arena = ARENA_INIT };
+    enum hf_status status =
+        hf_store_list(cli->handle, prefix.data, options, list_entry, &listing, &cli->error);
+    free(listing.rows);
+    arena_release(&listing.arena);
+    return listing.status != HF_OK ? listing.status : status;
 }
 
 enum hf_status run_store_ls(struct cli *cli)
@@ -110,157 +132,151 @@ enum hf_status run_store_ls(struct cli *cli)
     const struct option_value *delimiter = cli_option(cli, "delimiter");
     const struct option_value *limit = cli_option(cli, "limit");
     const struct option_value *after = cli_option(cli, "after");
-    struct list_call list = { .delimiter = VIEW("/") };
-    enum hf_status status = cli_key(cli, 0, &list.prefix);
+    struct hf_store_list_options options = HF_STORE_LIST_OPTIONS;
+    struct view prefix;
+    enum hf_status status = cli_key(cli, 0, &prefix);
     if (status != HF_OK)
         return status;
-    if (!list.prefix.data)
-        list.prefix = VIEW("");
+    if (!prefix.data)
+        prefix = VIEW("");
+    options.prefix_size = prefix.size;
+    options.delimiter = '/';
     if (delimiter && delimiter->text.size != 1)
         return error_set(&cli->error, HF_INVALID, "--delimiter takes exactly one byte");
     if (delimiter)
-        list.delimiter = delimiter->text;
+        options.delimiter = delimiter->text.data[0];
     if (cli_given(cli, "recursive"))
-        list.delimiter = VIEW("");
-    list.after = after ? after->text : VIEW("");
+        options.delimiter = '\0';
+    if (after)
+        options.after = after->text.data;
     status = cli_open_objects(cli);
-    return status == HF_OK ? list_pages(cli, list, limit ? limit->number : INT64_MAX) : status;
+    if (status != HF_OK || (limit && limit->number == 0))
+        return status;
+    options.max = limit ? limit->number : 0;
+    return list_objects(cli, prefix, &options);
 }
 
 /* ---- rm ------------------------------------------------------------------------------ */
 
-enum hf_status parse_if_match(struct cli *cli, struct etag *ret_etag)
+enum hf_status parse_if_match(struct cli *cli, const char **ret_etag)
 {
-    if (!etag_set(ret_etag, cli_option(cli, "if-match")->text))
-        return error_set(&cli->error, HF_INVALID, "an ETag has 1 to %d bytes", ETAG_BYTES_MAX);
+    const struct option_value *given = cli_option(cli, "if-match");
+    *ret_etag = given ? given->text.data : NULL;
+    if (given && (given->text.size < 1 || given->text.size >= HF_ETAG_MAX))
+        return error_set(&cli->error, HF_INVALID, "an ETag has 1 to %d bytes", HF_ETAG_MAX - 1);
     return HF_OK;
 }
 
-bool is_guarded(struct cli *cli, struct view key)
-{
-    return (layout_is_own(key) || table_key_is_ours(key)) && !cli_given(cli, "force");
-}
+struct removal {
+    struct cli *cli;
+    const char **keys;
+    size_t *sizes;
+};
 
-enum hf_status check_not_guarded(struct cli *cli, struct view key)
+/* Tells what came of each key; the first failure becomes that of the command. */
+static bool tell_removed(void *argument, size_t index, const struct hf_error *error)
 {
-    if (!is_guarded(cli, key))
-        return HF_OK;
-    return error_set(&cli->error, HF_INVALID,
-                     "'%.*s' is an internal object of Holdfast; changing it by hand can break "
-                     "locks and lose data; use --force to do it anyway",
-                     VIEW_ARGS(view_first(key, 60)));
-}
-
-static json_t *removed_as_json(struct view key)
-{
-    json_t *object = json_object();
-    if (object && json_set_key(object, "key", key) &&
-        json_object_set_new(object, "removed", json_true()) == 0)
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
-/* Tells what came of each call; the first failure becomes that of the command. */
-static void tell_removed(struct cli *cli, const struct delete_call *calls, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (calls[i].error.status == HF_OK) {
-            if (cli->json)
-                output_json(&cli->out, removed_as_json(calls[i].key));
-            continue;
-        }
-        if (cli->error.status == HF_OK)
-            cli->error = calls[i].error;
-        cli_report(cli, calls[i].key, &calls[i].error);
+    struct removal *removal = argument;
+    struct cli *cli = removal->cli;
+    struct view key = { removal->keys[index], removal->sizes[index] };
+    if (error->status != HF_OK) {
+        cli_report(cli, key, error);
         cli->reported = true;
+    } else if (cli->json) {
+        json_t *object = json_object();
+        json_add_key(&object, "key", key);
+        json_add_bool(&object, "removed", true);
+        output_json(&cli->out, object);
     }
+    return !interrupted();
 }
 
-/* Keys that make no sense are refused before the first object is removed. */
-static enum hf_status fill_keys(struct cli *cli, struct delete_call *calls)
+/* Keys that make no sense are refused before the store is opened. */
+static enum hf_status fill_keys(struct removal *removal,
+                                const struct hf_store_delete_options *options)
 {
+    struct cli *cli = removal->cli;
     for (size_t i = 0; i < cli->argument_count; i++) {
-        enum hf_status status = cli_key(cli, i, &calls[i].key);
+        struct view key;
+        enum hf_status status = cli_key(cli, i, &key);
+        if (status == HF_OK)
+            status = hf_store_check_key(key.data, key.size, options->force, &cli->error);
         if (status != HF_OK)
             return status;
-        if (calls[i].key.size < 1 || calls[i].key.size > KEY_BYTES_MAX)
-            return error_set(&cli->error, HF_INVALID, "a key has 1 to %d bytes, this one %zu",
-                             KEY_BYTES_MAX, calls[i].key.size);
-        status = check_not_guarded(cli, calls[i].key);
-        if (status != HF_OK)
-            return status;
-        if (!cli_given(cli, "if-match"))
-            continue;
-        calls[i].condition.kind = CONDITION_MATCH;
-        status = parse_if_match(cli, &calls[i].condition.etag);
-        if (status != HF_OK)
-            return status;
+        removal->keys[i] = key.data;
+        removal->sizes[i] = key.size;
     }
     return HF_OK;
 }
 
 enum hf_status run_store_rm(struct cli *cli)
 {
+    struct hf_store_delete_options options = HF_STORE_DELETE_OPTIONS;
+    struct removal removal = { .cli = cli };
     if (cli_given(cli, "if-match") && cli->argument_count > 1)
         return error_set(&cli->error, HF_INVALID, "--if-match goes with a single KEY");
-    struct delete_call *calls = calloc(cli->argument_count, sizeof *calls);
-    if (!calls)
-        return error_no_memory(&cli->error);
-    enum hf_status status = fill_keys(cli, calls);
+    options.force = cli_given(cli, "force");
+    removal.keys = calloc(cli->argument_count, sizeof *removal.keys);
+    removal.sizes = calloc(cli->argument_count, sizeof *removal.sizes);
+    enum hf_status status = HF_OK;
+    if (!removal.keys || !removal.sizes)
+        status = error_no_memory(&cli->error);
+    if (status == HF_OK)
+        status = fill_keys(&removal, &options);
+    if (status == HF_OK)
+        status = parse_if_match(cli, &options.if_match);
     if (status == HF_OK)
         status = cli_open_objects(cli);
-    size_t done = 0;
-    while (status == HF_OK && done < cli->argument_count) {
-        size_t left = cli->argument_count - done;
-        size_t count = left < BATCH_MAX ? left : BATCH_MAX;
-        store_delete_many(cli->store, calls + done, count);
-        tell_removed(cli, calls + done, count);
-        done += count;
-        status = interrupt_check(&cli->error);
-    }
-    free(calls);
-    return status != HF_OK ? status : cli->error.status;
+    if (status == HF_OK)
+        status =
+            hf_store_delete_many(cli->handle, removal.keys, removal.sizes, cli->argument_count,
+                                 &options, tell_removed, &removal, &cli->error);
+    free(removal.keys);
+    free(removal.sizes);
+    return status == HF_OK ? interrupt_check(&cli->error) : status;
 }
 
 /* ---- probe --------------------------------------------------------------------------- */
 
-static json_t *report_as_json(const struct probe_report *report, enum hf_status status)
-{
-    json_t *findings = json_array();
-    for (size_t i = 0; findings && i < report->count; i++) {
-        const struct probe_finding *finding = &report->findings[i];
-        json_array_append_new(findings,
-                              json_pack("{s:s, s:s, s:s}", "what", finding->what, "verdict",
-                                        probe_verdict_name(finding->verdict), "detail",
-                                        finding->detail));
-    }
-    return json_pack("{s:b, s:o, s:I}", "usable", status == HF_OK, "findings", findings,
-                     "requests", (json_int_t)report->requests);
-}
+struct probing {
+    struct cli *cli;
+    json_t *findings;
+};
 
-static void write_report(struct cli *cli, const struct probe_report *report)
+static bool tell_finding(void *argument, const struct hf_store_finding *finding)
 {
-    for (size_t i = 0; i < report->count; i++) {
-        const struct probe_finding *finding = &report->findings[i];
-        output_print(&cli->out, "%-8s  %-28s  ", probe_verdict_name(finding->verdict),
-                     finding->what);
+    struct probing *probing = argument;
+    struct cli *cli = probing->cli;
+    const char *name = hf_finding_name(finding->finding);
+    if (cli->json) {
+        json_array_append_new(probing->findings,
+                              json_pack("{s:s, s:s, s:s}", "what", finding->what, "verdict",
+                                        name, "detail", finding->detail));
+    } else if (!cli->quiet) {
+        output_print(&cli->out, "%-8s  %-28s  ", name, finding->what);
         output_key(&cli->out, view_of(finding->detail)); /* it may quote a server */
         output_text(&cli->out, "\n");
     }
+    return true;
 }
 
 enum hf_status run_store_probe(struct cli *cli)
 {
+    struct hf_store_probe_options options = HF_STORE_PROBE_OPTIONS;
+    struct hf_store_probe_report report = HF_STORE_PROBE_REPORT;
+    struct probing probing = { .cli = cli };
     enum hf_status status = cli_open_objects(cli);
     if (status != HF_OK)
         return status;
-    struct probe_report report = { .count = 0 };
-    status =
-        bucket_probe(cli->store, /* keep */ !cli_given(cli, "no-save"), &report, &cli->error);
     if (cli->json)
-        output_json(&cli->out, report_as_json(&report, status));
-    else if (!cli->quiet)
-        write_report(cli, &report);
+        probing.findings = json_array();
+    options.no_save = cli_given(cli, "no-save");
+    options.each = tell_finding;
+    options.argument = &probing;
+    status = hf_store_probe(cli->handle, &options, &report, &cli->error);
+    if (cli->json)
+        output_json(&cli->out,
+                    json_pack("{s:b, s:o, s:I}", "usable", report.usable, "findings",
+                              probing.findings, "requests", (json_int_t)report.requests));
     return status;
 }

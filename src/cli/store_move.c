@@ -1,15 +1,22 @@
 /* store_move.c: `store get` and `store put`: one object from or to a file. */
 #include "base/parse.h"
 #include "cli/files.h"
+#include "cli/json_add.h"
 #include "cli/store.h"
-#include "store/stream.h"
 
 #include <unistd.h>
 
 /* ---- get ----------------------------------------------------------------------------- */
 
+struct getting {
+    struct cli *cli;
+    struct view key;
+    struct hf_store_get_options options;
+    struct hf_object_info info;
+};
+
 /* "A-B" or "A-", half open. */
-static enum hf_status parse_range(struct cli *cli, struct get_call *get)
+static enum hf_status parse_range(struct cli *cli, struct hf_store_get_options *options)
 {
     const struct option_value *range = cli_option(cli, "range");
     if (!range)
@@ -25,185 +32,101 @@ static enum hf_status parse_range(struct cli *cli, struct get_call *get)
             &cli->error, HF_INVALID,
             "'%.*s' is not a range; write A-B with B greater than A, or A- for the rest",
             VIEW_ARGS(view_first(range->text, 60)));
-    get->offset = from;
-    get->length = end.size > 0 ? to - from : 0;
+    options->offset = from;
+    options->length = end.size > 0 ? to - from : 0;
     return HF_OK;
 }
 
-static enum hf_status fetch(struct cli *cli, struct get_call *get, int fd)
+static enum hf_status fetch_object(void *argument, int fd, struct hf_error *error)
 {
+    struct getting *getting = argument;
     struct gauge gauge;
-    gauge_start(&gauge, cli, get->key);
-    struct progress progress = gauge_progress(&gauge);
-    enum hf_status status = store_get_file(cli->store, get, fd, &progress);
+    gauge_start(&gauge, getting->cli, getting->key);
+    getting->options.progress = gauge_watch;
+    getting->options.progress_argument = &gauge;
+    enum hf_status status = hf_store_get_file(getting->cli->handle, getting->key.data, fd,
+                                              &getting->options, &getting->info, error);
     gauge_clear(&gauge);
-    if (status != HF_OK)
-        cli->error = get->error;
     return status;
 }
 
-static enum hf_status get_to_stream(struct cli *cli, struct get_call *get, int to)
+static void tell_got(struct getting *getting, struct view path)
 {
-    int spool;
-    enum hf_status status = spool_open(cli, &spool);
-    if (status != HF_OK)
-        return status;
-    status = fetch(cli, get, spool);
-    if (status == HF_OK)
-        status = spool_send(cli, spool, to);
-    close(spool);
-    return status;
-}
-
-static enum hf_status get_to_device(struct cli *cli, struct get_call *get, struct view path)
-{
-    int fd;
-    enum hf_status status = target_open_stream(cli, path.data, &fd);
-    if (status != HF_OK)
-        return status;
-    status = get_to_stream(cli, get, fd);
-    close(fd);
-    return status;
-}
-
-static enum hf_status get_to_file(struct cli *cli, struct get_call *get, struct view path)
-{
-    struct new_file file;
-    enum hf_status status = target_create(cli, path, &file);
-    if (status != HF_OK)
-        return status;
-    status = fetch(cli, get, file.fd);
-    if (status != HF_OK) {
-        new_file_release(&file);
-        return status;
-    }
-    return target_keep(cli, &file);
-}
-
-static void tell_got(struct cli *cli, const struct get_call *get, struct view path)
-{
-    char time[TIME_TEXT_MAX];
     json_t *object = json_object();
-    if (object && json_set_key(object, "key", get->key) &&
-        json_set_key(object, "etag", etag_view(&get->info.etag)) &&
-        json_object_set_new(object, "size_bytes", json_integer((json_int_t)get->info.size)) ==
-            0 &&
-        json_object_set_new(object, "modified_at",
-                            json_string(time_text(get->info.modified, time))) == 0 &&
-        json_set_key(object, "file", path)) {
-        output_json(&cli->out, object);
-        return;
-    }
-    json_decref(object);
-    output_json(&cli->out, NULL);
+    json_add_key(&object, "key", getting->key);
+    json_add_key(&object, "etag", view_of(getting->info.etag));
+    json_add_count(&object, "size_bytes", getting->info.size);
+    json_add_time_ms(&object, "modified_at", getting->info.modified_ms);
+    json_add_key(&object, "file", path);
+    output_json(&getting->cli->out, object);
 }
 
 enum hf_status run_store_get(struct cli *cli)
 {
-    struct get_call get = { 0 };
+    struct getting getting = { .cli = cli,
+                               .options = HF_STORE_GET_OPTIONS,
+                               .info = HF_OBJECT_INFO };
     struct view path = cli_argument(cli, 1);
-    bool stream = false;
-    enum hf_status status = cli_key(cli, 0, &get.key);
+    bool stream = false, is_file;
+    enum hf_status status = cli_key(cli, 0, &getting.key);
+    getting.options.key_size = getting.key.size;
     if (status == HF_OK)
-        status = parse_range(cli, &get);
+        status = parse_range(cli, &getting.options);
     if (status == HF_OK && !is_stdout(path.data))
         status = target_is_stream(cli, path, &stream);
     if (status == HF_OK)
         status = cli_open_objects(cli);
-    if (status != HF_OK)
-        return status;
-    if (is_stdout(path.data))
-        return get_to_stream(cli, &get, STDOUT_FILENO);
-    status = stream ? get_to_device(cli, &get, path) : get_to_file(cli, &get, path);
-    if (status == HF_OK && cli->json)
-        tell_got(cli, &get, path);
+    if (status == HF_OK)
+        status = target_fetch(cli, path.data, fetch_object, &getting, &is_file);
+    if (status == HF_OK && cli->json && !is_stdout(path.data))
+        tell_got(&getting, path);
     return status;
 }
 
 /* ---- put ----------------------------------------------------------------------------- */
 
-/* Replaces *fd, which can be read only once, by a spool of all it gives. */
-static enum hf_status spool_input(struct cli *cli, struct gauge *gauge, int *fd)
-{
-    int spool;
-    enum hf_status status = spool_open(cli, &spool);
-    if (status != HF_OK)
-        return status;
-    status = spool_fill(cli, gauge, *fd, spool);
-    if (*fd != STDIN_FILENO)
-        close(*fd);
-    *fd = spool;
-    return status;
-}
-
-static enum hf_status send_file(struct cli *cli, struct put_call *put, struct gauge *gauge,
-                                int fd, uint64_t *ret_size)
-{
-    struct progress progress = gauge_progress(gauge);
-    enum hf_status status = file_size(fd, ret_size, &cli->error);
-    if (status == HF_OK && store_put_file(cli->store, put, fd, &progress) != HF_OK) {
-        cli->error = put->error;
-        status = put->error.status;
-    }
-    return status;
-}
-
-static void tell_put(struct cli *cli, const struct put_call *put, uint64_t size)
+static void tell_put(struct cli *cli, struct view key, const struct hf_object_info *info)
 {
     if (!cli->json) {
         if (!cli->quiet)
-            output_print(&cli->out, "%.*s\n", VIEW_ARGS(etag_view(&put->etag)));
+            output_print(&cli->out, "%s\n", info->etag);
         return;
     }
     json_t *object = json_object();
-    if (object && json_set_key(object, "key", put->key) &&
-        json_set_key(object, "etag", etag_view(&put->etag)) &&
-        json_object_set_new(object, "size_bytes", json_integer((json_int_t)size)) == 0) {
-        output_json(&cli->out, object);
-        return;
-    }
-    json_decref(object);
-    output_json(&cli->out, NULL);
-}
-
-static enum hf_status parse_condition(struct cli *cli, struct condition *condition)
-{
-    if (cli_given(cli, "if-absent"))
-        *condition = if_absent();
-    if (!cli_given(cli, "if-match"))
-        return HF_OK;
-    condition->kind = CONDITION_MATCH;
-    return parse_if_match(cli, &condition->etag);
+    json_add_key(&object, "key", key);
+    json_add_key(&object, "etag", view_of(info->etag));
+    json_add_count(&object, "size_bytes", info->size);
+    output_json(&cli->out, object);
 }
 
 enum hf_status run_store_put(struct cli *cli)
 {
-    struct put_call put = { 0 };
-    struct view path = cli_argument(cli, 1);
-    enum hf_status status = cli_key(cli, 0, &put.key);
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    struct hf_object_info info = HF_OBJECT_INFO;
+    struct gauge gauge;
+    struct view key;
+    int fd;
+    enum hf_status status = cli_key(cli, 0, &key);
+    options.force = cli_given(cli, "force");
+    options.if_absent = cli_given(cli, "if-absent");
     if (status == HF_OK)
-        status = check_not_guarded(cli, put.key);
+        status = hf_store_check_key(key.data, key.size, options.force, &cli->error);
     if (status == HF_OK)
-        status = parse_condition(cli, &put.condition);
+        status = parse_if_match(cli, &options.if_match);
     if (status == HF_OK)
         status = cli_open_objects(cli);
-    int fd = STDIN_FILENO;
-    bool regular = false;
-    if (status == HF_OK && !is_stdin(path.data))
-        status = source_open(cli, path, &fd, &regular);
+    if (status == HF_OK)
+        status = source_take(cli, cli_argument(cli, 1).data, key, &fd);
     if (status != HF_OK)
         return status;
-    struct gauge gauge;
-    uint64_t size = 0;
-    gauge_start(&gauge, cli, put.key);
-    if (!regular)
-        status = spool_input(cli, &gauge, &fd);
-    if (status == HF_OK)
-        status = send_file(cli, &put, &gauge, fd, &size);
+    gauge_start(&gauge, cli, key);
+    options.key_size = key.size;
+    options.progress = gauge_watch;
+    options.progress_argument = &gauge;
+    status = hf_store_put_file(cli->handle, key.data, fd, &options, &info, &cli->error);
     gauge_clear(&gauge);
-    if (fd != STDIN_FILENO)
-        close(fd);
+    close(fd);
     if (status == HF_OK)
-        tell_put(cli, &put, size);
+        tell_put(cli, key, &info);
     return status;
 }

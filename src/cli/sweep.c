@@ -1,13 +1,12 @@
 /* sweep.c: `sweep` and `sweep status`: what nobody touches any more is cleared away, now or
  * whenever there is nothing else to do. */
-#include "sweep/sweep.h"
-
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 static enum hf_status run_sweep(struct cli *cli);
@@ -66,11 +65,10 @@ const struct command sweep_commands[] = {
                      "needed. Other commands, 'run' too, never sweep by themselves. A run "
                      "begins when the store has been idle for --idle-grace, and gives way to "
                      "others: on a local store (sqlite:, dir:) to any process that changes it, "
-                     "also by renewing a lock; where one is always held, run 'holdfast sweep "
-                     "--once' from cron instead. A bucket cannot tell who writes to it: there "
-                     "a run begins after each "
-                     "--idle-grace, and stops when somebody else changes what it is working "
-                     "on.",
+                     "also by renewing a lock. A store that is never idle is swept after 12 "
+                     "times --idle-grace; that run does not give way. A bucket cannot tell who "
+                     "writes to it: there a run begins after each --idle-grace, and stops when "
+                     "somebody else changes what it is working on.",
                      "What a run costs grows with what has expired, not with what exists. The "
                      "index knows of leases that a process has kept alive for more than half "
                      "of their ttl, and of those that 'acquire' granted for 5 minutes or "
@@ -113,9 +111,9 @@ struct figure {
     size_t offset;
 };
 
-#define FIGURE(name, one, many, fate)                               \
-    {                                                               \
-#name, one, many, fate, offsetof(struct sweep_report, name) \
+#define FIGURE(name, one, many, fate)                                  \
+    {                                                                  \
+#name, one, many, fate, offsetof(struct hf_sweep_report, name) \
     }
 static const struct figure figures[] = {
     FIGURE(leases_cleared, "lease", "leases", "cleared"),
@@ -133,14 +131,14 @@ static const struct figure figures[] = {
     FIGURE(failed, "entry", "entries", "that failed, left for a later run"),
 };
 
-static uint64_t figure_of(const struct sweep_report *report, const struct figure *figure)
+static uint64_t figure_of(const struct hf_sweep_report *report, const struct figure *figure)
 {
     uint64_t value;
     memcpy(&value, (const char *)report + figure->offset, sizeof value);
     return value;
 }
 
-static json_t *report_as_json(const struct sweep_report *report)
+static json_t *report_as_json(const struct hf_sweep_report *report)
 {
     json_t *object = json_object();
     json_add_count(&object, "runs", report->runs);
@@ -148,8 +146,8 @@ static json_t *report_as_json(const struct sweep_report *report)
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         json_add_count(&object, figures[i].name, figure_of(report, &figures[i]));
     json_add_count(&object, "stopped_by_activity", report->stopped_by_activity);
-    json_add_count(&object, "took_ms", (uint64_t)(report->duration.us / 1000));
-    json_add(&object, "stop", json_string(sweep_stop_word(report->stop)));
+    json_add_count(&object, "took_ms", (uint64_t)report->duration_ms);
+    json_add(&object, "stop", json_string(hf_sweep_stop_name(report->stop)));
     return object;
 }
 
@@ -163,14 +161,14 @@ static void append_span(struct buffer *to, struct span span)
 }
 
 /* "12 entries of 2 namespaces in 40ms: 3 leases cleared, 12 index entries deleted" */
-static void append_report(struct buffer *to, const struct sweep_report *report)
+static void append_report(struct buffer *to, const struct hf_sweep_report *report)
 {
     size_t told = 0;
     buffer_print(to, "%" PRIu64 " %s", report->ops, report->ops == 1 ? "entry" : "entries");
     if (report->namespaces > 1)
         buffer_print(to, " of %" PRIu64 " namespaces", report->namespaces);
     buffer_append(to, VIEW(" in "));
-    append_span(to, report->duration);
+    append_span(to, SPAN_MS(report->duration_ms));
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const struct figure *figure = &figures[i];
         uint64_t value = figure_of(report, figure);
@@ -184,13 +182,13 @@ static void append_report(struct buffer *to, const struct sweep_report *report)
 
 /* Why it stopped is told when that was not the end of the work. */
 static void print_report(struct output *out, const char *label,
-                         const struct sweep_report *report)
+                         const struct hf_sweep_report *report)
 {
     struct buffer text = BUFFER_INIT(2048);
     append_report(&text, report);
     output_print(out, "%s%.*s", label, VIEW_ARGS(buffer_view(&text)));
-    if (report->stop != SWEEP_STOP_DONE)
-        output_print(out, "; stopped: %s", sweep_stop_text(report->stop));
+    if (report->stop != HF_SWEEP_STOP_DONE)
+        output_print(out, "; stopped: %s", hf_sweep_stop_text(report->stop));
     output_text(out, "\n");
     buffer_release(&text);
 }
@@ -205,11 +203,14 @@ static bool all_namespaces(struct cli *cli)
 struct sweeping {
     struct cli *cli;
     struct hf_client *client;
-    struct sweep_options options;
-    struct sweep_memory memory;
+    bool now; /* one run, instead of whenever the store is idle */
+    struct hf_sweep_options once;
+    struct hf_sweeper_options idle;
     struct gauge gauge;
-    size_t told;          /* entries that somebody must see to */
-    struct hf_error last; /* of those */
+    size_t told;             /* entries that somebody must see to */
+    struct hf_error last;    /* of those */
+    struct env_mutex output; /* of the idle sweeper's thread and ours */
+    atomic_bool unheard;     /* what the idle sweeper did could not be written */
 };
 
 /* Damage of one cause may be everywhere: the first few are enough to begin with. */
@@ -218,58 +219,46 @@ struct sweeping {
 static enum hf_status take_options(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
-    struct sweep_settings *settings = &sweeping->options.settings;
+    struct hf_sweep_options *once = &sweeping->once;
+    struct hf_sweeper_options *idle = &sweeping->idle;
     const struct option_value *grace = cli_option(cli, "idle-grace");
     const struct option_value *delay = cli_option(cli, "op-delay");
     const struct option_value *ops = cli_option(cli, "max-ops");
     const struct option_value *runtime = cli_option(cli, "max-runtime");
-    bool dry_run = cli_given(cli, "dry-run"), full = cli_given(cli, "full");
-    bool now = dry_run || full || cli_given(cli, "once");
-    if (now && grace)
+    once->dry_run = cli_given(cli, "dry-run");
+    once->full = cli_given(cli, "full");
+    once->all_namespaces = idle->all_namespaces = all_namespaces(cli);
+    sweeping->now = once->dry_run || once->full || cli_given(cli, "once");
+    if (sweeping->now && grace)
         return error_set(&cli->error, HF_INVALID,
                          "--idle-grace is for a sweep that waits: leave out --once, --full and "
                          "--dry-run");
-    *settings = SWEEP_SETTINGS;
-    settings->all_namespaces = all_namespaces(cli);
-    if (now) {
-        settings->op_delay = SPAN_US(0);
-        settings->ops_max = 1000000;
-        settings->runtime_max = SPAN_S(3600);
-    }
     if (grace)
-        settings->idle_grace = grace->span;
+        idle->idle_grace_ms = grace->span.us / 1000;
     if (delay)
-        settings->op_delay = delay->span;
+        once->op_delay_ms = idle->op_delay_ms = delay->span.us / 1000;
     if (ops)
-        settings->ops_max = ops->number;
+        once->ops_max = idle->ops_max = ops->number;
     if (runtime)
-        settings->runtime_max = runtime->span;
-    sweeping->options.mode = now ? SWEEP_MANUAL : SWEEP_IDLE;
-    sweeping->options.full = full;
-    sweeping->options.dry_run = dry_run;
-    return sweep_settings_check(settings, &cli->error);
+        once->runtime_max_ms = idle->runtime_max_ms = runtime->span.us / 1000;
+    return HF_OK;
 }
 
-static bool go_on(void *argument)
-{
-    (void)argument;
-    return !interrupted();
-}
-
-static void show_progress(void *argument, const struct sweep_report *report)
+static bool show_progress(void *argument, const struct hf_sweep_report *report)
 {
     struct sweeping *sweeping = argument;
     char words[80];
-    if (!gauge_is_due(&sweeping->gauge))
-        return;
-    snprintf(words, sizeof words, "sweep  %" PRIu64 " entries  %" PRIu64 " leases cleared",
-             report->ops, report->leases_cleared);
-    gauge_say(&sweeping->gauge, view_of(words));
+    if (gauge_is_due(&sweeping->gauge)) {
+        snprintf(words, sizeof words, "sweep  %" PRIu64 " entries  %" PRIu64 " leases cleared",
+                 report->ops, report->leases_cleared);
+        gauge_say(&sweeping->gauge, view_of(words));
+    }
+    return !interrupted();
 }
 
 /* What failed for a moment is done by a later run; damage, and what is not ours, stays until
  * somebody sees to it. */
-static void tell_failure(void *argument, struct view about, const struct hf_error *error)
+static void tell_failure(void *argument, const char *about, const struct hf_error *error)
 {
     struct sweeping *sweeping = argument;
     enum hf_status status = error->status;
@@ -278,60 +267,40 @@ static void tell_failure(void *argument, struct view about, const struct hf_erro
         return;
     gauge_clear(&sweeping->gauge);
     if (sweeping->told++ < TOLD_MAX)
-        cli_report(sweeping->cli, about, error);
+        cli_report(sweeping->cli, view_of(about), error);
     sweeping->last = *error;
 }
 
-static void tell(struct sweeping *sweeping, const struct sweep_report *report)
+static void tell(struct sweeping *sweeping, const struct hf_sweep_report *report)
 {
     struct cli *cli = sweeping->cli;
+    bool dry_run = sweeping->once.dry_run;
     if (cli->json) {
         json_t *object = report_as_json(report);
-        const char *ns = all_namespaces(cli) ? NULL : sweeping->client->space.ns;
+        const char *ns = option_text(cli, "ns");
         json_add(&object, "ns", ns ? json_string(ns) : json_null());
         json_add_count(&object, "namespaces", report->namespaces);
-        json_add_bool(&object, "dry_run", sweeping->options.dry_run);
-        json_add_bool(&object, "full", sweeping->options.full);
+        json_add_bool(&object, "dry_run", dry_run);
+        json_add_bool(&object, "full", sweeping->once.full);
         output_json(&cli->out, object);
     } else if (!cli->quiet) {
-        print_report(&cli->out, sweeping->options.dry_run ? "would look at " : "looked at ",
-                     report);
+        print_report(&cli->out, dry_run ? "would look at " : "looked at ", report);
     }
-}
-
-/* What it remembers is for people and saves a later run some listing: to fail at that is no reason
- * to fail. Others may have swept meanwhile, too. */
-static void remember(struct sweeping *sweeping, const struct sweep_report *report)
-{
-    struct sweep_memory memory;
-    struct hf_error ignored;
-    bool all = all_namespaces(sweeping->cli);
-    if (sweep_recall(sweeping->client, all, &memory, &ignored) != HF_OK)
-        return;
-    if (sweeping->options.mode == SWEEP_MANUAL) /* the idle sweeper has a cursor of its own */
-        memory.cursor = sweeping->memory.cursor;
-    memory.last = *report;
-    sweep_report_add(&memory.total, report);
-    memory.at = env_wall(sweeping->cli->env);
-    sweep_remember(sweeping->client, all, &memory, &ignored);
 }
 
 static enum hf_status sweep_now(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
-    struct sweep_report report = { 0 };
-    sweeping->options.go_on = go_on;
-    sweeping->options.progress = show_progress;
-    sweeping->options.failed = tell_failure;
-    sweeping->options.argument = sweeping;
+    struct hf_sweep_report report = HF_SWEEP_REPORT;
+    sweeping->once.progress = show_progress;
+    sweeping->once.failed = tell_failure;
+    sweeping->once.argument = sweeping;
     gauge_start(&sweeping->gauge, cli, VIEW("sweep"));
-    enum hf_status status = sweep_run(sweeping->client, &sweeping->options,
-                                      &sweeping->memory.cursor, &report, &cli->error);
+    enum hf_status status = hf_sweep(sweeping->client, &sweeping->once, &report, &cli->error);
     gauge_clear(&sweeping->gauge);
-    tell(sweeping, &report);
-    if (!sweeping->options.dry_run)
-        remember(sweeping, &report);
-    if (status == HF_OK)
+    if (report.runs > 0 || status == HF_OK)
+        tell(sweeping, &report);
+    if (status == HF_OK || status == HF_CANCELLED)
         status = interrupt_check(&cli->error);
     if (status == HF_OK && sweeping->told > 0) {
         cli->reported = true;
@@ -345,25 +314,44 @@ static enum hf_status sweep_now(struct sweeping *sweeping)
 
 #define LOOK_EACH SPAN_MS(100)
 
-/* The last run alone, out of the sums before it and after it. */
-static struct sweep_report difference(const struct sweep_report *now,
-                                      const struct sweep_report *before)
+/* Namespaces, in the arena of the command. */
+struct names {
+    struct cli *cli;
+    const char **names;
+    size_t count, room;
+    bool no_memory;
+};
+
+static bool note_name(void *argument, const char *ns)
 {
-    struct sweep_report run = *now;
-    run.runs -= before->runs;
-    run.ops -= before->ops;
-    run.stopped_by_activity -= before->stopped_by_activity;
-    run.duration.us -= before->duration.us;
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        uint64_t value = figure_of(now, &figures[i]) - figure_of(before, &figures[i]);
-        memcpy((char *)&run + figures[i].offset, &value, sizeof value);
+    struct names *names = argument;
+    if (names->count == names->room) {
+        size_t room = names->room > 0 ? 2 * names->room : 64;
+        const char **more = arena_take(&names->cli->arena, room * sizeof *more);
+        if (more && names->count > 0)
+            memcpy(more, names->names, names->count * sizeof *more);
+        names->names = more;
+        names->room = room;
     }
-    return run;
+    struct view copy = arena_copy(&names->cli->arena, view_of(ns));
+    names->no_memory = !names->names || !copy.data;
+    if (!names->no_memory)
+        names->names[names->count++] = copy.data;
+    return !names->no_memory;
+}
+
+static enum hf_status find_names(struct cli *cli, struct hf_client *client,
+                                 struct names *ret_names)
+{
+    *ret_names = (struct names){ .cli = cli };
+    enum hf_status status =
+        hf_sweep_namespaces(client, all_namespaces(cli), note_name, ret_names, &cli->error);
+    return status == HF_OK && ret_names->no_memory ? error_no_memory(&cli->error) : status;
 }
 
 /* The first few: "a, b, c and 7 more". */
 #define NAMES_TOLD_MAX 8
-static void print_names(struct output *out, const struct sweep_names *names)
+static void print_names(struct output *out, const struct names *names)
 {
     for (size_t i = 0; i < names->count && i < NAMES_TOLD_MAX; i++)
         output_print(out, "%s%s", i == 0 ? "" : ", ", names->names[i]);
@@ -376,65 +364,77 @@ static enum hf_status announce(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
     char span[SPAN_TEXT_MAX];
-    uint64_t ignored;
-    struct sweep_names names;
+    struct names names;
     if (cli->json || cli->quiet)
         return HF_OK;
-    enum hf_status status = sweep_names_find(sweeping->client, all_namespaces(cli),
-                                             (struct mono_time){ 0 }, &names, &cli->error);
+    enum hf_status status = find_names(cli, sweeping->client, &names);
     if (status != HF_OK)
         return status;
     output_print(&cli->out, "sweeping %s ", names.count == 1 ? "namespace" : "namespaces");
     print_names(&cli->out, &names);
-    brief_text(sweeping->options.settings.idle_grace, span);
-    if (store_peer_changes(sweeping->client->store, &ignored))
+    brief_text(SPAN_MS(sweeping->idle.idle_grace_ms), span);
+    if (hf_sweep_sees_others(sweeping->client))
         output_print(&cli->out, "; first run in %s, if the store is idle for that long", span);
     else
         output_print(&cli->out, "; first run in %s, then one every %s", span, span);
     output_text(&cli->out, "; stop with Ctrl-C\n");
-    sweep_names_release(&names);
-    return HF_OK;
+    return output_flush(&cli->out, &cli->error);
+}
+
+/* From the sweeper's own thread. */
+static void tell_run(void *argument, const struct hf_sweep_report *run)
+{
+    struct sweeping *sweeping = argument;
+    env_mutex_lock(&sweeping->output);
+    tell(sweeping, run);
+    if (output_flush(&sweeping->cli->out, /* error */ NULL) != HF_OK)
+        atomic_store(&sweeping->unheard, true);
+    env_mutex_unlock(&sweeping->output);
+}
+
+/* What it does is told after what it will do. */
+static enum hf_status start_and_announce(struct sweeping *sweeping,
+                                         struct hf_sweeper **ret_sweeper)
+{
+    struct cli *cli = sweeping->cli;
+    sweeping->idle.remember = true;
+    sweeping->idle.ran = tell_run;
+    sweeping->idle.argument = sweeping;
+    env_mutex_lock(&sweeping->output);
+    enum hf_status status =
+        hf_sweeper_start(sweeping->client, &sweeping->idle, ret_sweeper, &cli->error);
+    if (status == HF_OK)
+        status = announce(sweeping);
+    env_mutex_unlock(&sweeping->output);
+    return status;
 }
 
 /* A signal is how this ends. */
 static enum hf_status sweep_when_idle(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
-    struct sweeper *sweeper = NULL;
-    struct sweep_report before = { 0 }, now = { 0 };
-    enum hf_status status = announce(sweeping);
-    if (status == HF_OK)
-        status = output_flush(&cli->out, &cli->error);
-    if (status == HF_OK)
-        status =
-            sweeper_start(sweeping->client, &sweeping->options.settings, &sweeper, &cli->error);
-    while (status == HF_OK && !interrupted()) {
+    struct hf_sweeper *sweeper = NULL;
+    env_mutex_init(cli->env, &sweeping->output);
+    enum hf_status status = start_and_announce(sweeping, &sweeper);
+    while (status == HF_OK && !interrupted() && !atomic_load(&sweeping->unheard))
         env_sleep(cli->env, LOOK_EACH);
-        sweeper_report(sweeper, &now);
-        if (now.runs == before.runs)
-            continue;
-        struct sweep_report run = difference(&now, &before);
-        before = now;
-        tell(sweeping, &run);
-        remember(sweeping, &run);
+    hf_sweeper_stop(sweeper);
+    env_mutex_release(&sweeping->output);
+    if (status == HF_OK && atomic_load(&sweeping->unheard))
         status = output_flush(&cli->out, &cli->error);
-    }
-    sweeper_stop(sweeper);
     return status == HF_OK ? interrupt_check(&cli->error) : status;
 }
 
 static enum hf_status run_sweep(struct cli *cli)
 {
-    struct sweeping sweeping = { .cli = cli };
+    struct sweeping sweeping = { .cli = cli,
+                                 .once = HF_SWEEP_OPTIONS,
+                                 .idle = HF_SWEEPER_OPTIONS };
     enum hf_status status = take_options(&sweeping);
     if (status == HF_OK)
         status = lock_connect(cli, /* holder */ NULL, &sweeping.client);
     if (status == HF_OK)
-        status =
-            sweep_recall(sweeping.client, all_namespaces(cli), &sweeping.memory, &cli->error);
-    if (status == HF_OK)
-        status = sweeping.options.mode == SWEEP_MANUAL ? sweep_now(&sweeping)
-                                                       : sweep_when_idle(&sweeping);
+        status = sweeping.now ? sweep_now(&sweeping) : sweep_when_idle(&sweeping);
     hf_client_close(sweeping.client);
     return status;
 }
@@ -456,7 +456,7 @@ static void print_due_of(struct output *out, const char *label, const char *what
     output_text(out, "\n");
 }
 
-static void print_due(struct output *out, const struct sweep_due *due)
+static void print_due(struct output *out, const struct hf_sweep_due *due)
 {
     print_due_of(out, "due", "leases", due->lease_entries, due->lease_hours, due->more);
     print_due_of(out, "", "transactions", due->txn_entries, due->txn_hours, due->more);
@@ -466,7 +466,13 @@ static void print_due(struct output *out, const struct sweep_due *due)
                 due->later_hours == 1 ? " that is not over yet\n" : " that are not over yet\n");
 }
 
-static void print_memory(struct cli *cli, const struct sweep_memory *memory)
+/* What the store remembers. */
+struct memory {
+    struct hf_sweep_due due;
+    struct hf_sweep_report last, total;
+};
+
+static void print_memory(struct cli *cli, const struct memory *memory)
 {
     struct output *out = &cli->out;
     char time[TIME_TEXT_MAX], label[64];
@@ -474,7 +480,8 @@ static void print_memory(struct cli *cli, const struct sweep_memory *memory)
         output_print(out, LABEL "never, as far as the store remembers\n", "last run");
         return;
     }
-    output_print(out, LABEL "%s\n", "last run", time_text(memory->at, time));
+    output_print(out, LABEL "%s\n", "last run",
+                 time_text((struct wall_time){ memory->due.last_ms * 1000 }, time));
     snprintf(label, sizeof label, LABEL, "");
     print_report(out, label, &memory->last);
     struct buffer text = BUFFER_INIT(2048);
@@ -485,7 +492,7 @@ static void print_memory(struct cli *cli, const struct sweep_memory *memory)
     buffer_release(&text);
 }
 
-static json_t *names_as_json(const struct sweep_names *names)
+static json_t *names_as_json(const struct names *names)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < names->count; i++)
@@ -493,9 +500,9 @@ static json_t *names_as_json(const struct sweep_names *names)
     return array;
 }
 
-static json_t *status_as_json(const struct sweep_names *names, const struct sweep_due *due,
-                              const struct sweep_memory *memory)
+static json_t *status_as_json(const struct names *names, const struct memory *memory)
 {
+    const struct hf_sweep_due *due = &memory->due;
     json_t *object = json_object(), *found = json_object();
     json_add(&object, "namespaces", names_as_json(names));
     json_add_count(&found, "lease_hours", due->lease_hours);
@@ -506,7 +513,7 @@ static json_t *status_as_json(const struct sweep_names *names, const struct swee
     json_add_bool(&found, "more", due->more);
     json_add(&object, "due", found);
     if (memory->total.runs > 0) {
-        json_add_time_ms(&object, "last_at", memory->at.us / 1000);
+        json_add_time_ms(&object, "last_at", due->last_ms);
         json_add(&object, "last", report_as_json(&memory->last));
     }
     json_add(&object, "total", report_as_json(&memory->total));
@@ -516,28 +523,23 @@ static json_t *status_as_json(const struct sweep_names *names, const struct swee
 static enum hf_status run_sweep_status(struct cli *cli)
 {
     struct hf_client *client = NULL;
-    struct sweep_names names = { 0 };
-    struct sweep_memory memory = { 0 };
-    struct sweep_due due = { 0 };
-    bool all = all_namespaces(cli);
+    struct names names;
+    struct memory memory = { HF_SWEEP_DUE, HF_SWEEP_REPORT, HF_SWEEP_REPORT };
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
     if (status == HF_OK)
-        status = sweep_names_find(client, all, (struct mono_time){ 0 }, &names, &cli->error);
+        status = find_names(cli, client, &names);
     if (status == HF_OK)
-        status = all ? sweep_recall_sum(client, &names, &memory, &cli->error)
-                     : sweep_recall(client, all, &memory, &cli->error);
-    if (status == HF_OK)
-        status = sweep_due(client, &names, &due, &cli->error);
+        status = hf_sweep_status(client, all_namespaces(cli), &memory.due, &memory.last,
+                                 &memory.total, &cli->error);
     if (status == HF_OK && cli->json) {
-        output_json(&cli->out, status_as_json(&names, &due, &memory));
+        output_json(&cli->out, status_as_json(&names, &memory));
     } else if (status == HF_OK) {
         output_print(&cli->out, LABEL, names.count == 1 ? "namespace" : "namespaces");
         print_names(&cli->out, &names);
         output_text(&cli->out, "\n");
-        print_due(&cli->out, &due);
+        print_due(&cli->out, &memory.due);
         print_memory(cli, &memory);
     }
-    sweep_names_release(&names);
     hf_client_close(client);
     return status;
 }

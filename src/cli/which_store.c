@@ -22,15 +22,12 @@ static enum hf_status main_url(struct cli *cli, struct view *ret_url)
 
 static enum hf_status make_absolute(struct cli *cli, struct view given, struct view *ret_url)
 {
-    struct buffer url = BUFFER_INIT(URL_BYTES_MAX);
-    enum hf_status status = store_url_absolute(given, &url, &cli->error);
-    if (status == HF_OK) {
-        *ret_url = arena_copy(&cli->arena, buffer_view(&url));
-        if (!ret_url->data)
-            status = error_no_memory(&cli->error);
-    }
-    buffer_release(&url);
-    return status;
+    char url[HF_STORE_URL_MAX];
+    enum hf_status status = hf_store_url_absolute(given.data, url, &cli->error);
+    if (status != HF_OK)
+        return status;
+    *ret_url = arena_copy(&cli->arena, view_of(url));
+    return ret_url->data ? HF_OK : error_no_memory(&cli->error);
 }
 
 enum hf_status cli_find_store(struct cli *cli, struct view *url)
@@ -38,7 +35,7 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url)
     if (url->data)
         return make_absolute(cli, *url, url);
     enum hf_status status = HF_OK;
-    struct view given;
+    struct view given = { NULL, 0 };
     if (!cli->store_url.data) {
         status = main_url(cli, &given);
         if (status == HF_OK)

@@ -389,7 +389,7 @@ enum hf_status jobs_note(struct shelf *shelf, const struct job_record *record,
     struct note_op note = { .op = { .apply = apply_note }, .record = record };
     note.op.deadline = mono_add(env_now(shelf->env), JOBS_PATIENCE);
     status = doc_update(doc, &note.op);
-    if (note.op.damaged && begin_anew(shelf, doc_key(doc)))
+    if (note.op.answer == DOC_DAMAGED && begin_anew(shelf, doc_key(doc)))
         status = doc_update(doc, &note.op);
     *error = note.op.error;
     return status;

@@ -313,7 +313,7 @@ enum hf_status slot_apply(struct slot *slot, struct catalog_op *op, struct mono_
     change.op.deadline = deadline.us > 0 ? deadline : mono_add(env_now(env), SHELF_PATIENCE);
     enum hf_status status = doc_update(slot->doc, &change.op);
     op->error = change.op.error;
-    if (change.op.damaged)
+    if (change.op.answer == DOC_DAMAGED)
         name_damaged(slot, &op->error);
     return status;
 }
@@ -397,7 +397,7 @@ enum hf_status shelf_create(struct shelf *shelf, const struct compact_settings *
     create.op.deadline = mono_add(env_now(shelf->env), SHELF_PATIENCE);
     status = doc_update(slot->doc, &create.op);
     *error = create.op.error;
-    if (create.op.damaged)
+    if (create.op.answer == DOC_DAMAGED)
         name_damaged(slot, error);
     return status;
 }

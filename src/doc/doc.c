@@ -234,7 +234,7 @@ static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool
  * are new. */
 static bool may_still_land(const struct doc *doc, const struct doc_op *op)
 {
-    return op->unsure && etag_equal(&op->unsure_base, &doc->etag) &&
+    return op->doubt == DOC_DOUBT_OPEN && etag_equal(&op->doubt_base, &doc->etag) &&
            RULE(NOT_DONE_AFTER_A_SWAP);
 }
 
@@ -244,7 +244,8 @@ static bool may_still_land(const struct doc *doc, const struct doc_op *op)
 static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
 {
     bool found = op->found || (status == HF_OK && !op->changed);
-    op->unsure = may_still_land(doc, op) || (op->unsure && found);
+    if (op->doubt == DOC_DOUBT_OPEN && !found && !may_still_land(doc, op))
+        op->doubt = DOC_DOUBT_OVER;
 }
 
 struct attempt {
@@ -339,9 +340,10 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
 static void finish_all(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
-        batch->ops[i]->unsure = false;
-        batch->ops[i]->known = true;
-        batch->ops[i]->finished = true;
+        struct doc_op *op = batch->ops[i];
+        op->answer = DOC_KNOWN;
+        if (op->doubt == DOC_DOUBT_OPEN)
+            op->doubt = DOC_DOUBT_OVER;
     }
 }
 
@@ -350,10 +352,9 @@ static void fail_all(const struct doc *doc, struct batch *batch, const struct hf
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->error = *error;
-        op->damaged = error->status == HF_CORRUPT && doc->unreadable;
-        if (op->unsure)
+        op->answer = error->status == HF_CORRUPT && doc->unreadable ? DOC_DAMAGED : DOC_FAILED;
+        if (op->doubt == DOC_DOUBT_OPEN)
             op->error.status = HF_UNSURE;
-        op->finished = true;
     }
 }
 
@@ -362,7 +363,7 @@ static void fail_all(const struct doc *doc, struct batch *batch, const struct hf
 static void put_off_all(struct batch *batch, const struct hf_error *error)
 {
     for (size_t i = 0; i < batch->count; i++)
-        if (!batch->ops[i]->finished)
+        if (batch->ops[i]->answer == DOC_UNANSWERED)
             batch->ops[i]->error = *error;
 }
 
@@ -398,17 +399,18 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
 {
     doc->stale = RULE(RELOAD_AFTER_FAILURE);
     for (size_t i = 0; i < batch->count; i++) /* one without an answer may be who has written */
-        batch->ops[i]->conflicts += status == HF_CONFLICT && !batch->ops[i]->unsure;
+        batch->ops[i]->conflicts +=
+            status == HF_CONFLICT && batch->ops[i]->doubt != DOC_DOUBT_OPEN;
     for (size_t i = 0; may_have_landed(status) && i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         if (op->changed) {
-            op->unsure = true;
-            op->maybe_own = true;
-            op->unsure_base = doc->etag;
+            op->doubt = DOC_DOUBT_OPEN;
+            op->doubt_base = doc->etag;
         }
     }
     for (size_t i = 0; !RULE(REFUSED_AFTER_THE_PUT) && i < batch->count; i++)
-        batch->ops[i]->finished = batch->ops[i]->error.status != HF_OK;
+        batch->ops[i]->answer =
+            batch->ops[i]->error.status != HF_OK ? DOC_FAILED : DOC_UNANSWERED;
     after_failure(doc, batch, status, error);
 }
 

@@ -59,6 +59,26 @@ struct doc_attempt {
 /* An operation remembers its first attempt and the last few. */
 #define DOC_ATTEMPTS_MAX 8
 
+/* Who has an operation: it waits, a leader works on it, or it is its caller's again. */
+enum doc_op_state { DOC_OP_QUEUED, DOC_OP_TAKEN, DOC_OP_DONE };
+
+/* What came of it. */
+enum doc_answer {
+    DOC_UNANSWERED,
+    DOC_KNOWN,   /* the answer is of a body that stood in the store, as it was changed */
+    DOC_FAILED,  /* the store failed, or the time was over */
+    DOC_DAMAGED, /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
+};
+
+/* Whether a write of it that was not told as done has landed. It changes when
+ *
+ *               a write of it      a body shows that no write     the answer
+ *               has no answer      of it can land any more        is known
+ *     NONE      OPEN               NONE                           NONE
+ *     OPEN      OPEN               OVER                           OVER
+ *     OVER      OPEN               OVER                           OVER */
+enum doc_doubt { DOC_DOUBT_NONE, DOC_DOUBT_OPEN, DOC_DOUBT_OVER };
+
 /* Zeroed, but for what is asked. Given again, after UNSURE or for another reason, it goes on where
  * it stopped: with the attempts it remembers, and the one that may still land. */
 struct doc_op {
@@ -74,20 +94,18 @@ struct doc_op {
     /* Answered. */
     bool changed;
     bool found;
-    bool maybe_own; /* a write of it was not told as done: what it found may be its own doing */
-    unsigned conflicts; /* writes of it that were refused: somebody else had written */
-    bool damaged;       /* the document cannot be read: CORRUPT, or that is why it is UNSURE */
-    bool known;         /* the answer is of a body that stood in the store, as it was changed */
+    enum doc_answer answer;
+    enum doc_doubt doubt; /* not NONE: what it found may be its own doing */
+    unsigned conflicts;   /* writes of it that were refused: somebody else had written */
     struct hf_error error;
     struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the last ones */
     size_t attempt_count;
 
     /* The document's own. */
-    enum doc_op_state { DOC_OP_QUEUED, DOC_OP_TAKEN, DOC_OP_DONE } state;
-    bool finished;           /* by whoever leads; told to the caller as DOC_OP_DONE */
-    struct env_cond *wake;   /* the caller's */
-    bool unsure;             /* an attempt may have landed unseen, or may yet, ... */
-    struct etag unsure_base; /* ... as long as this is the ETag (empty: the object is absent) */
+    enum doc_op_state state;
+    struct env_cond *wake; /* the caller's */
+    struct etag
+        doubt_base; /* while this is the ETag (empty: absent) a write in doubt may land */
     struct doc_op *next;
 };
 

@@ -39,11 +39,11 @@ static void remove_locked(struct doc *doc, struct doc_op *op)
 static void time_out(struct doc_op *op)
 {
     struct hf_error last = op->error;
-    bool unsure = op->unsure && RULE(LATE_IS_UNSURE);
-    error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
-              op->unsure ? "no answer in time, it may still happen" : "not done in time",
+    bool in_doubt = op->doubt == DOC_DOUBT_OPEN;
+    error_set(&op->error, in_doubt && RULE(LATE_IS_UNSURE) ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
+              in_doubt ? "no answer in time, it may still happen" : "not done in time",
               last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
-    op->finished = true;
+    op->answer = DOC_FAILED;
 }
 
 /* From here on the operation is its caller's again, as soon as the mutex is let go. */
@@ -77,13 +77,13 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
     struct mono_time now = env_now(doc->store->env);
     for (size_t i = batch->count; i-- > 0;) {
         struct doc_op *op = batch->ops[i];
-        if (op->finished || op->error.status == HF_CONFLICT)
+        if (op->answer != DOC_UNANSWERED || op->error.status == HF_CONFLICT)
             error_clear(&doc->shared.trouble);
         else
             doc->shared.trouble = op->error;
-        if (!op->finished && !mono_before(now, op->deadline))
+        if (op->answer == DOC_UNANSWERED && !mono_before(now, op->deadline))
             time_out(op);
-        if (op->finished) {
+        if (op->answer != DOC_UNANSWERED) {
             publish_locked(op);
             continue;
         }
@@ -176,9 +176,7 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
     for (size_t i = 0; i < count; i++) {
         check(ops[i]->deadline.us > 0);
         ops[i]->state = DOC_OP_QUEUED;
-        ops[i]->finished = false;
-        ops[i]->damaged = false;
-        ops[i]->known = false;
+        ops[i]->answer = DOC_UNANSWERED;
         error_clear(&ops[i]->error);
         ops[i]->wake = &wake;
         push_locked(doc, ops[i]);

@@ -4,6 +4,25 @@
 #include "base/hash.h"
 #include "base/rule.h"
 
+#include <stdlib.h>
+
+static int compare_writers(const void *a, const void *b)
+{
+    return view_compare(((const struct work_writer *)a)->writer,
+                        ((const struct work_writer *)b)->writer);
+}
+
+enum hf_status work_sort(struct work_writer *writers, size_t count, struct hf_error *error)
+{
+    if (count > 1)
+        qsort(writers, count, sizeof *writers, compare_writers);
+    for (size_t i = 1; i < count; i++)
+        if (view_equal(writers[i - 1].writer, writers[i].writer))
+            return error_set(error, HF_INVALID, "'%.*s' is given twice",
+                             VIEW_ARGS(view_first(writers[i].writer, 60)));
+    return HF_OK;
+}
+
 static void add_number(struct hash_stream *stream, uint64_t number)
 {
     char bytes[8];
@@ -97,6 +116,12 @@ struct span ladder_age(struct span since_due, struct span since_seen)
 bool ladder_may_start(size_t rank, struct span step, struct span age)
 {
     return !RULE(LADDER_WAITS) || age.us >= ladder_delay(rank, step).us;
+}
+
+struct span ladder_left(size_t rank, struct span step, struct span age)
+{
+    int64_t left = ladder_delay(rank, step).us - age.us;
+    return SPAN_US(left > 0 ? left : 0);
 }
 
 bool ladder_guard(bool still_due)

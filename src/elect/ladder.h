@@ -7,6 +7,7 @@
 #ifndef ELECT_LADDER_H
 #define ELECT_LADDER_H
 
+#include "base/error.h"
 #include "base/moment.h"
 #include "base/view.h"
 
@@ -28,6 +29,10 @@ struct work {
     const struct work_writer *writers;
     size_t writer_count;
 };
+
+/* Puts the writers of a piece of work into the order that all members agree on, whatever order they
+ * came in: that of their bytes. INVALID when one is given twice. */
+enum hf_status work_sort(struct work_writer *writers, size_t count, struct hf_error *error);
 
 /* XXH3 of: the fingerprint, the level, and for each writer its name and sequence / base; numbers
  * as eight bytes, the lowest first. */
@@ -62,6 +67,9 @@ struct span ladder_age(struct span since_due, struct span since_seen);
 
 /* Whether one of this rank may start work that has been due for so long. */
 bool ladder_may_start(size_t rank, struct span step, struct span age);
+
+/* How long it still has to wait; zero: it may start. */
+struct span ladder_left(size_t rank, struct span step, struct span age);
 
 /* Whether work that was planned a while ago is begun: only if the document, looked at again just
  * before, says that it is still due as it was planned. On the way (the steps of the ladder, a

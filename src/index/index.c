@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/evidence.h"
+#include "base/parse.h"
 #include "base/rule.h"
 
 #include <stdarg.h>
@@ -88,6 +89,30 @@ void index_close(struct index *index)
     if (index)
         buffer_release(&index->unknown);
     free(index);
+}
+
+struct index *index_copy(const struct index *index)
+{
+    struct index *copy = malloc(sizeof *copy);
+    if (!copy)
+        return NULL;
+    *copy = *index;
+    copy->unknown = BUFFER_INIT(INDEX_BYTES_MAX); /* only who creates needs it */
+    return copy;
+}
+
+void index_learn(struct index *index, const struct index *copy)
+{
+    struct schema *had = &index->schema;
+    const struct schema *later = &copy->schema;
+    if (later->version_count <= had->version_count)
+        return;
+    memcpy(had->fields + had->field_count, later->fields + had->field_count,
+           (later->field_count - had->field_count) * sizeof *had->fields);
+    had->field_count = later->field_count;
+    memcpy(had->versions, later->versions, sizeof had->versions);
+    had->version_count = later->version_count;
+    index->etag = copy->etag;
 }
 
 /* Whether the schema that was just read is the one that we had, or a later one. */
@@ -257,6 +282,29 @@ enum hf_status index_create(struct store *store, struct view name, const struct 
 }
 
 /* ---- Putting ------------------------------------------------------------------------- */
+
+/* Microseconds, since two records of one second are common. */
+#define NOW_TEXT_MAX (TIME_TEXT_MAX + 4)
+static const char *now_text(struct env *env, char text[NOW_TEXT_MAX])
+{
+    struct wall_time now = env_wall(env);
+    char to_ms[TIME_TEXT_MAX];
+    time_text(now, to_ms);
+    snprintf(text, NOW_TEXT_MAX, "%.23s%03dZ", to_ms, (int)(now.us % 1000));
+    return text;
+}
+
+bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes)
+{
+    const struct schema *schema = &index->schema;
+    char now[NOW_TEXT_MAX];
+    size_t count = 0;
+    if (!values[schema->time].data)
+        values[schema->time] = view_of(now_text(index->env, now));
+    for (size_t i = 0; i < schema->field_count; i++)
+        count = values[i].data ? i + 1 : count;
+    return record_write(bytes, values, count);
+}
 
 /* The records of one call as objects. */
 struct parcel {

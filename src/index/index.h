@@ -35,6 +35,12 @@ enum hf_status index_open(struct store *store, struct hf_client *client, struct 
                           struct index **ret_index, struct hf_error *error);
 void index_close(struct index *index);
 
+/* A handle of its own for another task, without asking the store; NULL without memory. And what one
+ * that was given back has learnt of the schema: fields are added behind those that are there, which
+ * stay where they are. */
+struct index *index_copy(const struct index *index);
+void index_learn(struct index *index, const struct index *copy);
+
 /* Reads index.json again, if it is another one by now. */
 enum hf_status index_refresh(struct index *index, struct hf_error *error);
 
@@ -46,6 +52,10 @@ bool index_key(const struct index *index, char ret_key[KEY_BYTES_MAX + 1], const
  * the store does not say. */
 enum hf_status index_has(struct index *index, struct view object, bool *ret_there,
                          struct hf_error *error);
+
+/* Writes a record of these values, one for each field of the schema; data NULL: left out, and where
+ * that is the time, it is now. False without memory. */
+bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes);
 
 /* Puts records into the inbox, each as an entry of its own, at most BATCH_MAX. Each is read by the
  * schema first: INVALID is for the whole call, and *ret_bad the first that is none.

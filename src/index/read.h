@@ -48,9 +48,26 @@ enum hf_status index_walk(struct index *index, const struct index_query *query,
                           const struct index_visitor *visitor, struct walk_totals *ret_totals,
                           struct hf_error *error);
 
-/* How many keys there are: exact. Shards without entries are not read but for their line. */
-enum hf_status index_count(struct index *index, const struct index_visitor *visitor,
-                           uint64_t *ret_count, struct hf_error *error);
+/* How many keys are wanted: exact. `query` NULL: all; then shards without entries are not read but
+ * for their line. `visitor` may be NULL, and its `show` too. */
+enum hf_status index_count(struct index *index, const struct index_query *query,
+                           const struct index_visitor *visitor, uint64_t *ret_count,
+                           struct hf_error *error);
+
+/* The same record by record. The query stays where it is; of the visitor, which may be NULL, only
+ * `progress` is asked. */
+struct walk;
+enum hf_status walk_open(struct index *index, const struct index_query *query,
+                         const struct index_visitor *visitor, struct walk **ret_walk,
+                         struct hf_error *error);
+void walk_close(struct walk *walk);
+
+/* The next record; it lives until the next call. NOT_FOUND at the end, CANCELLED by `progress`:
+ * then there are no more. Anything else is about one shard: ask again to go on with the next. */
+enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf_error *error);
+
+/* How far it has come, or came. */
+struct walk_totals walk_totals(const struct walk *walk);
 
 /* Whether a record meets the query's since and where. */
 bool index_query_takes(const struct index_query *query, const struct record *record);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/parse.h"
 
 #include <inttypes.h>
@@ -22,6 +23,28 @@ size_t schema_find(const struct schema *schema, struct view name)
     while (field < schema->field_count && !view_equal(field_name(schema, field), name))
         field++;
     return field;
+}
+
+enum hf_status schema_pick(const struct schema *schema, struct view name, size_t *ret_field,
+                           struct hf_error *error)
+{
+    size_t field = schema_find(schema, name);
+    if (field < schema->field_count) {
+        *ret_field = field;
+        return HF_OK;
+    }
+    struct nearest nearest = { .wanted = name };
+    struct buffer names = BUFFER_INIT(HF_WHY_MAX);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        nearest_offer(&nearest, view_of(schema->fields[i]));
+        buffer_print(&names, "%s%s", i ? ", " : "", schema->fields[i]);
+    }
+    error_set(error, HF_INVALID, "there is no field '%.*s'%s%.*s%s The fields are %.*s",
+              VIEW_ARGS(view_first(name, INDEX_FIELD_BYTES)),
+              nearest.best.data ? "; did you mean '" : "", VIEW_ARGS(nearest.best),
+              nearest.best.data ? "'?" : ".", VIEW_ARGS(buffer_view(&names)));
+    buffer_release(&names);
+    return HF_INVALID;
 }
 
 /* Each name with a LF behind it, which no name has: the key's, the time's, then those of all

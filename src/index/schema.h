@@ -48,6 +48,11 @@ enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
 /* The field of this name, or field_count. */
 size_t schema_find(const struct schema *schema, struct view name);
 
+/* The same for people: INVALID, with the names that there are and the one that was probably meant,
+ * when there is none. */
+enum hf_status schema_pick(const struct schema *schema, struct view name, size_t *ret_field,
+                           struct hf_error *error);
+
 /* Whether a shard of this version and hash is one of ours: OK; CORRUPT when the hash is
  * another; UNSUPPORTED when there is no such version here (yet). */
 enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint64_t hash,

@@ -6,6 +6,8 @@
 #include "index/pending.h"
 #include "index/read.h"
 
+#include <stdlib.h>
+
 /* A shard may be replaced while it is read: so often without a record in between. */
 #define SHARD_TRIES_MAX 8
 
@@ -168,64 +170,19 @@ static enum hf_status merge_next(struct merge *merge, struct record *ret_record,
 struct walk {
     struct index *index;
     const struct index_query *query;
-    const struct index_visitor *visitor;
+    bool (*progress)(void *argument, const struct walk_totals *totals);
+    void *argument;
     bool counts; /* keys only: shards to which nothing comes need not be read */
     struct marks marks;
     struct entry_list flat;
     struct walk_totals totals;
-    bool over; /* what ended it is not the shard's trouble, but what the visitor said */
-};
-
-static enum hf_status show(struct walk *walk, const struct record *record,
-                           struct hf_error *error)
-{
-    if (!index_query_takes(walk->query, record))
-        return HF_OK;
-    enum hf_status status = HF_OK;
-    if (!walk->counts)
-        status = walk->visitor->show(walk->visitor->argument, record, error);
-    walk->over = status != HF_OK;
-    if (status == HF_OK)
-        walk->totals.records++;
-    return status;
-}
-
-/* `waiting`: there may be entries of it. Else none had been listed before this is called. */
-static enum hf_status walk_shard(struct walk *walk, struct shard_id shard, bool waiting,
-                                 struct hf_error *error)
-{
+    size_t number; /* of the shard that is next, or is being read: */
+    bool within;   /* ... that one, by this: */
     struct merge merge;
-    struct record record;
-    size_t flat_count;
-    struct entry *flat = marks_find_flat(&walk->flat, shard, &flat_count);
-    enum hf_status status = HF_OK;
-    merge_init(&merge, walk->index, walk->query, shard);
-    merge.waiting.ended = !waiting;
-    if (waiting && !RULE(INBOX_BEFORE_SHARD))
-        status = open_shard(&merge, error);
-    if (waiting && status == HF_OK)
-        status = list_entries(&merge, flat, flat_count, error);
-    if (merge.stale && status == HF_OK)
-        status = open_shard(&merge, error);
-    while (status == HF_OK && (status = merge_next(&merge, &record, error)) == HF_OK)
-        status = show(walk, &record, error);
-    walk->totals.pending += merge.pending.count;
-    walk->totals.unreadable += merge.pending.unreadable;
-    merge_release(&merge);
-    return status == HF_NOT_FOUND && !walk->over ? error_clear(error) : status;
-}
-
-/* The line of a shard says how many keys it has. */
-static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
-                                    struct hf_error *error)
-{
-    struct shard_cursor cursor = { 0 };
-    enum hf_status status = open_as_it_is(&cursor, walk->index, shard, SHARD_READ_SMALL, error);
-    if (status == HF_OK && cursor.exists)
-        walk->totals.records += cursor.head.records;
-    shard_cursor_close(&cursor);
-    return status;
-}
+    bool shard_ended;  /* `progress` is to be told */
+    unsigned failures; /* of the store, in a row */
+    bool over;
+};
 
 /* Which shards there are to be read, and what waits for them. A shard that has no entries when the
  * inbox is listed, and is not there when the shards are listed after that, has no records. */
@@ -260,49 +217,212 @@ static enum hf_status look_around(struct walk *walk, struct hf_error *error)
     return status;
 }
 
-static enum hf_status walk_one(struct walk *walk, size_t number, struct hf_error *error)
+static enum hf_status walk_new(struct index *index, const struct index_query *query,
+                               const struct index_visitor *visitor, bool counts,
+                               struct walk **ret_walk, struct hf_error *error)
 {
-    bool waiting = walk->marks.of[number] & MARK_WAITING;
-    struct shard_id shard = shard_of_number(number, walk->index->schema.digits);
-    return walk->counts && !waiting ? count_by_line(walk, shard, error)
-                                    : walk_shard(walk, shard, waiting, error);
+    struct walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return error_no_memory(error);
+    *walk = (struct walk){ .index = index,
+                           .query = query,
+                           .progress = visitor ? visitor->progress : NULL,
+                           .argument = visitor ? visitor->argument : NULL,
+                           .counts = counts };
+    client_active(index->client);
+    enum hf_status status = look_around(walk, error);
+    if (status == HF_OK)
+        *ret_walk = walk;
+    else
+        walk_close(walk);
+    return status;
 }
 
-static enum hf_status walk_all(struct walk *walk, struct hf_error *error)
+enum hf_status walk_open(struct index *index, const struct index_query *query,
+                         const struct index_visitor *visitor, struct walk **ret_walk,
+                         struct hf_error *error)
 {
-    const struct index_visitor *visitor = walk->visitor;
+    return walk_new(index, query, visitor, /* counts */ false, ret_walk, error);
+}
+
+struct walk_totals walk_totals(const struct walk *walk)
+{
+    struct walk_totals totals = walk->totals;
+    if (walk->within) {
+        totals.pending += walk->merge.pending.count;
+        totals.unreadable += walk->merge.pending.unreadable;
+    }
+    return totals;
+}
+
+static void leave_shard(struct walk *walk)
+{
+    walk->totals = walk_totals(walk);
+    if (walk->within)
+        merge_release(&walk->merge);
+    walk->within = false;
+}
+
+void walk_close(struct walk *walk)
+{
+    if (!walk)
+        return;
+    leave_shard(walk);
+    marks_release(&walk->marks);
+    entry_list_release(&walk->flat);
+    free(walk);
+}
+
+/* The line of a shard says how many keys it has. */
+static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
+                                    struct hf_error *error)
+{
+    struct shard_cursor cursor = { 0 };
+    enum hf_status status = open_as_it_is(&cursor, walk->index, shard, SHARD_READ_SMALL, error);
+    if (status == HF_OK && cursor.exists)
+        walk->totals.records += cursor.head.records;
+    shard_cursor_close(&cursor);
+    return status == HF_OK ? HF_NOT_FOUND : status;
+}
+
+static bool takes_all(const struct index_query *query)
+{
+    return query->prefix.size == 0 && !query->since_given && query->where_count == 0;
+}
+
+/* NOT_FOUND: there is nothing to be read in it. Where no entries had been listed before, there is
+ * nothing to wait for. */
+static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
+{
+    struct merge *merge = &walk->merge;
+    bool waiting = walk->marks.of[walk->number] & MARK_WAITING;
+    struct shard_id shard = shard_of_number(walk->number, walk->index->schema.digits);
+    if (walk->counts && !waiting && takes_all(walk->query))
+        return count_by_line(walk, shard, error);
+    size_t flat_count;
+    struct entry *flat = marks_find_flat(&walk->flat, shard, &flat_count);
+    enum hf_status status = HF_OK;
+    merge_init(merge, walk->index, walk->query, shard);
+    walk->within = true;
+    merge->waiting.ended = !waiting;
+    if (waiting && !RULE(INBOX_BEFORE_SHARD))
+        status = open_shard(merge, error);
+    if (waiting && status == HF_OK)
+        status = list_entries(merge, flat, flat_count, error);
+    if (merge->stale && status == HF_OK)
+        status = open_shard(merge, error);
+    return status;
+}
+
+/* Tells of the shard that has ended, and goes to the next; NOT_FOUND: there is none. */
+static enum hf_status next_shard(struct walk *walk, struct hf_error *error)
+{
+    if (walk->shard_ended && walk->progress && !walk->progress(walk->argument, &walk->totals)) {
+        walk->over = true;
+        return error_set(error, HF_CANCELLED, "stopped on the way");
+    }
+    walk->shard_ended = false;
+    while (walk->number < walk->marks.count && walk->marks.of[walk->number] == 0)
+        walk->number++;
+    if (walk->number < walk->marks.count && walk->failures < SHARD_FAILURES_MAX)
+        return HF_OK;
+    walk->over = true;
+    return HF_NOT_FOUND;
+}
+
+/* The next record of this shard that is wanted. */
+static enum hf_status next_wanted(struct walk *walk, struct record *ret_record,
+                                  struct hf_error *error)
+{
+    enum hf_status status;
+    while ((status = merge_next(&walk->merge, ret_record, error)) == HF_OK)
+        if (index_query_takes(walk->query, ret_record))
+            break;
+    return status;
+}
+
+/* Notes how a shard has ended: NOT_FOUND is its end. */
+static void end_shard(struct walk *walk, enum hf_status status)
+{
+    bool good = status == HF_NOT_FOUND;
+    leave_shard(walk);
+    walk->number++;
+    walk->shard_ended = true;
+    walk->totals.shards_read += good;
+    walk->failures = good || shard_is_the_matter(status) ? 0 : walk->failures + 1;
+}
+
+enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf_error *error)
+{
+    if (walk->over)
+        return HF_NOT_FOUND;
+    for (;;) {
+        enum hf_status status = HF_OK;
+        if (!walk->within) {
+            status = next_shard(walk, error);
+            if (status != HF_OK)
+                return status;
+            status = enter_shard(walk, error);
+        }
+        if (status == HF_OK)
+            status = next_wanted(walk, ret_record, error);
+        if (status == HF_OK) {
+            walk->totals.records++;
+            return HF_OK;
+        }
+        end_shard(walk, status);
+        if (status != HF_NOT_FOUND)
+            return status;
+        error_clear(error);
+    }
+}
+
+/* ---- All of it ----------------------------------------------------------------------- */
+
+/* One who counts shows nothing. What the visitor says ends it is not the trouble of a shard. */
+static enum hf_status walk_all(struct walk *walk, const struct index_visitor *visitor,
+                               struct hf_error *error)
+{
     struct hf_error first = { .status = HF_OK };
-    unsigned failures = 0;
-    for (size_t i = 0; i < walk->marks.count && failures < SHARD_FAILURES_MAX; i++) {
+    struct record record;
+    for (;;) {
         struct hf_error why = { .status = HF_OK };
-        if (walk->marks.of[i] == 0)
-            continue;
-        enum hf_status status = walk_one(walk, i, &why);
+        enum hf_status status = walk_next(walk, &record, &why);
+        if (status == HF_NOT_FOUND) {
+            *error = first;
+            return first.status;
+        }
+        if (status == HF_OK && !walk->counts) {
+            status = visitor->show(visitor->argument, &record, &why);
+            walk->over = status != HF_OK;
+            walk->totals.records -= walk->over;
+        }
         if (walk->over) {
             *error = why;
             return status;
         }
-        if (status != HF_OK && first.status == HF_OK)
+        if (status == HF_OK)
+            continue;
+        if (first.status == HF_OK)
             first = why;
-        if (status != HF_OK && visitor->trouble)
+        if (visitor && visitor->trouble)
             visitor->trouble(visitor->argument, &why);
-        failures = status == HF_OK || shard_is_the_matter(status) ? 0 : failures + 1;
-        walk->totals.shards_read += status == HF_OK;
-        if (visitor->progress && !visitor->progress(visitor->argument, &walk->totals))
-            return error_set(error, HF_CANCELLED, "stopped on the way");
     }
-    *error = first;
-    return first.status;
 }
 
-static enum hf_status walk_run(struct walk *walk, struct hf_error *error)
+static enum hf_status walk_run(struct index *index, const struct index_query *query,
+                               const struct index_visitor *visitor, bool counts,
+                               struct walk_totals *ret_totals, struct hf_error *error)
 {
     struct hf_error why = { .status = HF_OK };
-    enum hf_status status = look_around(walk, &why);
-    if (status == HF_OK)
-        status = walk_all(walk, &why);
-    marks_release(&walk->marks);
-    entry_list_release(&walk->flat);
+    struct walk *walk;
+    *ret_totals = (struct walk_totals){ 0 };
+    enum hf_status status = walk_new(index, query, visitor, counts, &walk, &why);
+    if (status == HF_OK) {
+        status = walk_all(walk, visitor, &why);
+        *ret_totals = walk_totals(walk);
+        walk_close(walk);
+    }
     if (error)
         *error = why;
     return status;
@@ -312,26 +432,23 @@ enum hf_status index_walk(struct index *index, const struct index_query *query,
                           const struct index_visitor *visitor, struct walk_totals *ret_totals,
                           struct hf_error *error)
 {
-    struct walk walk = { .index = index, .query = query, .visitor = visitor };
+    struct walk_totals totals;
     check(visitor->show);
-    client_active(index->client);
-    enum hf_status status = walk_run(&walk, error);
+    enum hf_status status = walk_run(index, query, visitor, /* counts */ false, &totals, error);
     if (ret_totals)
-        *ret_totals = walk.totals;
+        *ret_totals = totals;
     return status;
 }
 
-enum hf_status index_count(struct index *index, const struct index_visitor *visitor,
-                           uint64_t *ret_count, struct hf_error *error)
+enum hf_status index_count(struct index *index, const struct index_query *query,
+                           const struct index_visitor *visitor, uint64_t *ret_count,
+                           struct hf_error *error)
 {
     const struct index_query all = { .where_count = 0 };
-    const struct index_visitor nobody = { .show = NULL };
-    struct walk walk = {
-        .index = index, .query = &all, .visitor = visitor ? visitor : &nobody, .counts = true
-    };
-    client_active(index->client);
-    enum hf_status status = walk_run(&walk, error);
+    struct walk_totals totals;
+    enum hf_status status =
+        walk_run(index, query ? query : &all, visitor, /* counts */ true, &totals, error);
     if (status == HF_OK)
-        *ret_count = walk.totals.records;
+        *ret_count = totals.records;
     return status;
 }

@@ -496,7 +496,8 @@ enum hf_status change_ask(struct place *place, struct change *change, struct mon
     if (status == HF_OK)
         return HF_OK;
     bool judged = status != HF_UNAVAILABLE; /* else it was refused for want of memory alone */
-    if (change->refused && request.op.maybe_own && !(judged && is_not_done(change)))
+    if (change->refused && request.op.doubt != DOC_DOUBT_NONE &&
+        !(judged && is_not_done(change)))
         status = error_set(error, HF_UNSURE, "it may have been done before this: %s",
                            request.op.error.why);
     else if (error)

@@ -169,17 +169,21 @@ static enum hf_status decide(struct place *place, const struct stage_sight *sigh
 
 /* ---- Clearing what is decided -------------------------------------------------------- */
 
-/* Of a commit with more participants it is left to the sweeper to look at all of them. */
+/* Of a commit with more participants, or on a store that takes longer to tell, it is left to the
+ * sweeper to look at all of them: whoever settles a stage waits for something else. */
 #define CLEAR_KEYS_MAX 16
+#define CLEAR_TIME     SPAN_S(1)
 
 static enum hf_status stage_is_gone(struct hf_client *client, const struct txn_key *key,
                                     struct view txn, bool *ret_gone);
 
 static bool all_are_gone(struct hf_client *client, const struct txn_record *record)
 {
+    struct mono_time until = mono_add(env_now(client->env), CLEAR_TIME);
     bool gone = record->key_count <= CLEAR_KEYS_MAX;
     for (size_t i = 0; i < record->key_count && gone; i++)
-        if (stage_is_gone(client, &record->keys[i], view_of(record->id), &gone) != HF_OK)
+        if (!mono_before(env_now(client->env), until) ||
+            stage_is_gone(client, &record->keys[i], view_of(record->id), &gone) != HF_OK)
             return false;
     return gone;
 }

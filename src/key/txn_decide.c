@@ -23,7 +23,7 @@ static bool may_be_purged(const struct hf_txn *txn)
 static enum hf_status read_answer(struct hf_txn *txn, const struct record_op *op,
                                   struct hf_error *error)
 {
-    txn->asked = txn->asked || (op->decision == TXN_COMMIT && op->op.maybe_own);
+    txn->asked = txn->asked || (op->decision == TXN_COMMIT && op->op.doubt != DOC_DOUBT_NONE);
     bool missing = op->recorded == TXN_ABSENT || op->marked;
     bool given_up =
         op->marked && txn->asked; /* as damaged, by a person: it may have said commit */

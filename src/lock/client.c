@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/layout.h"
 #include "lock/expiry.h"
+#include "store/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,8 +259,7 @@ static void client_free(struct hf_client *client)
     table_space_release(&client->chunk_space);
     table_space_release(&client->shard_space);
     clock_release(&client->clock);
-    if (client->owns_store)
-        store_close(client->store);
+    store_handle_drop(client->handle);
     free(client);
 }
 
@@ -307,7 +307,7 @@ void hf_client_close(struct hf_client *client)
     env_mutex_lock(&client->shared.mutex);
     bool left = client->shared.handles > 1;
     env_mutex_unlock(&client->shared.mutex);
-    check(!left || client->owns_store); /* else its store is closed before its handles are */
+    check(!left || client->handle); /* else its store is closed before its handles are */
     if (left) {
         keeper_give_all_back(client);
         cancel_waits(client);

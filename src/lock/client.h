@@ -48,7 +48,7 @@ enum sweep_mode {
 struct hf_client {
     struct env *env;
     struct store *store;
-    bool owns_store;
+    struct hf_store *handle; /* of the public calls, kept; NULL: the store is the caller's */
     struct doc_clock clock;
     struct table_space space;
     struct table_space chunk_space; /* chunks have no namespace: they go by one epoch */

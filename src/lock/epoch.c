@@ -612,7 +612,8 @@ static enum hf_status change_file(struct doc_clock *clock, struct epoch_file *fi
                                   .deadline = deadline };
     status = doc_update(doc, &change->op);
     bool replaced = true;
-    for (int i = 0; change->op.damaged && replaced && i < REPLACE_TRIES_MAX; i++) {
+    for (int i = 0; change->op.answer == DOC_DAMAGED && replaced && i < REPLACE_TRIES_MAX;
+         i++) {
         status = replace_damaged(file, deadline, error);
         replaced = status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND;
         if (replaced)

@@ -166,7 +166,8 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     request.table.note = note;
     request.guest = guest;
     enum hf_status status = place_ask(lock->place, requests, 1);
-    bool by_others = (over && kind == TABLE_RELEASE) || request.taken || !request.op.maybe_own;
+    bool by_others =
+        (over && kind == TABLE_RELEASE) || request.taken || request.op.doubt == DOC_DOUBT_NONE;
     if (!request_settled(status)) {
         tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
         error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");

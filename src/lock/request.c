@@ -151,7 +151,7 @@ static bool replace_damaged(struct place *place, struct request *const *requests
     error_prefix(&error, "the damaged table cannot be replaced");
     for (size_t i = 0; i < count; i++) {
         requests[i]->op.error = error;
-        if (requests[i]->op.unsure)
+        if (requests[i]->op.doubt == DOC_DOUBT_OPEN)
             requests[i]->op.error.status = HF_UNSURE;
     }
     return false;
@@ -160,7 +160,7 @@ static bool replace_damaged(struct place *place, struct request *const *requests
 static bool is_damaged(struct request *const *requests, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (requests[i]->op.damaged)
+        if (requests[i]->op.answer == DOC_DAMAGED)
             return true;
     return false;
 }
@@ -239,7 +239,7 @@ static void count_cleared(struct hf_client *client, struct request *const *reque
 {
     for (size_t i = 0; i < count; i++) {
         size_t cleared = requests[i]->table.cleared;
-        if (cleared == 0 || !requests[i]->op.changed || !requests[i]->op.known)
+        if (cleared == 0 || !requests[i]->op.changed || requests[i]->op.answer != DOC_KNOWN)
             continue;
         env_mutex_lock(&client->shared.mutex);
         client->shared.cleared[requests[i]->mode] += cleared;

@@ -1,21 +1,18 @@
 #include "store/observe.h"
 
 #include "base/check.h"
-#include "base/parse.h"
 #include "store/stream.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *call_kind_name(enum call_kind kind)
+const char *hf_store_call_name(enum hf_store_call call)
 {
-    static const char *const names[CALL_KIND_COUNT] = {
-        [CALL_GET] = "get",   [CALL_PUT] = "put",           [CALL_DELETE] = "delete",
-        [CALL_LIST] = "list", [CALL_GET_FILE] = "get_file", [CALL_PUT_FILE] = "put_file",
-    };
-    check(kind < CALL_KIND_COUNT);
-    return names[kind];
+#define ROW(name, text) [HF_STORE_CALL_##name] = text,
+    static const char *const names[HF_STORE_CALL_COUNT] = { HF_STORE_CALL_TABLE(ROW) };
+#undef ROW
+    check((unsigned)call < HF_STORE_CALL_COUNT);
+    return names[call];
 }
 
 struct observed_store {
@@ -364,58 +361,4 @@ void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COU
     env_mutex_lock(&meter->mutex);
     memcpy(ret_kinds, meter->kinds, sizeof meter->kinds);
     env_mutex_unlock(&meter->mutex);
-}
-
-/* ---- The trace ----------------------------------------------------------------------- */
-
-/* Keys, ETags and what a server says may hold any byte; a line shows the odd ones as \xNN. */
-static void append_printable(struct buffer *line, struct view text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        if (byte >= 0x20 && byte != 0x7f && byte != '\\')
-            buffer_append_byte(line, (char)byte);
-        else
-            buffer_print(line, "\\x%02x", byte);
-    }
-}
-
-static void append_condition(struct buffer *line, const struct condition *condition)
-{
-    if (condition && condition->kind == CONDITION_ABSENT)
-        buffer_print(line, " if-absent");
-    if (condition && condition->kind == CONDITION_MATCH) {
-        buffer_print(line, " if-match ");
-        append_printable(line, etag_view(&condition->etag));
-    }
-}
-
-static void trace_saw(void *argument, const struct observation *seen)
-{
-    struct trace *trace = argument;
-    struct buffer line = BUFFER_INIT(8 * KIB);
-    char span[SPAN_TEXT_MAX];
-    buffer_print(&line, "%s ", call_kind_name(seen->kind));
-    append_printable(&line, seen->key);
-    append_condition(&line, seen->condition);
-    buffer_print(&line, " -> %s", hf_status_name(seen->error->status));
-    if (seen->error->status != HF_OK) {
-        buffer_print(&line, " (");
-        append_printable(&line, view_of(seen->error->why));
-        buffer_print(&line, ")");
-    } else if (seen->etag) {
-        buffer_print(&line, " ");
-        append_printable(&line, etag_view(seen->etag));
-    }
-    if (seen->bytes_sent + seen->bytes_received > 0)
-        buffer_print(&line, " %" PRIu64 " bytes", seen->bytes_sent + seen->bytes_received);
-    buffer_print(&line, " %s", span_text(seen->took, span));
-    const char *text = buffer_text(&line);
-    trace->line(trace->argument, text ? text : call_kind_name(seen->kind));
-    buffer_release(&line);
-}
-
-struct observer trace_observer(struct trace *trace)
-{
-    return (struct observer){ trace_saw, trace };
 }

@@ -1,10 +1,11 @@
 /* observe.h: a store that passes every call on and tells somebody what was asked and what came
- * of it. The meter and the trace are two who listen. */
+ * of it. The meter below is one who listens, the trace of a public handle (handle.h) another. */
 #ifndef STORE_OBSERVE_H
 #define STORE_OBSERVE_H
 
 #include "store/store.h"
 
+/* As enum hf_store_call, whose names (hf_store_call_name) are theirs too. */
 enum call_kind {
     CALL_GET,
     CALL_PUT,
@@ -14,8 +15,6 @@ enum call_kind {
     CALL_PUT_FILE,
     CALL_KIND_COUNT
 };
-
-const char *call_kind_name(enum call_kind kind);
 
 /* One call, after it was answered. */
 struct observation {
@@ -62,16 +61,5 @@ void meter_reset(struct meter *meter);
 
 /* A copy of all counts, indexed by call_kind. */
 void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COUNT]);
-
-/* ---- Listening by telling ------------------------------------------------------------ */
-
-/* "put a/b if-match 7f -> CONFLICT (the object has changed ...) 120 bytes 1.3ms" */
-struct trace {
-    void (*line)(void *argument, const char *text);
-    void *argument;
-};
-
-/* `trace` must outlive the store. */
-struct observer trace_observer(struct trace *trace);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/layout.h"
 #include "base/parse.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,15 +22,19 @@ struct probe {
     char scratch[SCRATCH_KEY_MAX]; /* ".holdfast/probe/<random>/" */
 };
 
-const char *probe_verdict_name(enum probe_verdict verdict)
+static_assert((int)HF_FINDING_GOOD == (int)PROBE_GOOD &&
+                  (int)HF_FINDING_LACKING == (int)PROBE_LACKING &&
+                  (int)HF_FINDING_REFUSED == (int)PROBE_REFUSED &&
+                  (int)HF_FINDING_WARNING == (int)PROBE_WARNING,
+              "the findings of the public header are the verdicts");
+
+const char *hf_finding_name(enum hf_finding finding)
 {
-    static const char *const names[] = {
-        [PROBE_GOOD] = "good",
-        [PROBE_LACKING] = "lacking",
-        [PROBE_REFUSED] = "refused",
-        [PROBE_WARNING] = "warning",
-    };
-    return names[verdict];
+#define ROW(name, word, text) [HF_FINDING_##name] = word,
+    static const char *const names[HF_FINDING_COUNT] = { HF_FINDING_TABLE(ROW) };
+#undef ROW
+    check((unsigned)finding < HF_FINDING_COUNT);
+    return names[finding];
 }
 
 void probe_note(struct probe_report *report, const char *what, enum probe_verdict verdict,

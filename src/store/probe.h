@@ -9,14 +9,13 @@
 
 #include "store/store.h"
 
+/* As enum hf_finding, whose names (hf_finding_name) are theirs too. */
 enum probe_verdict {
     PROBE_GOOD,    /* as it should be */
     PROBE_LACKING, /* not there; Holdfast does without */
     PROBE_REFUSED, /* needed, and not there: the store cannot be used */
     PROBE_WARNING, /* works, but somebody should know */
 };
-
-const char *probe_verdict_name(enum probe_verdict verdict);
 
 struct probe_finding {
     const char *what; /* a short name: "put if absent" */

@@ -419,7 +419,7 @@ enum hf_status sweep_everything(struct sweep_run *run, struct hf_error *error)
     while (run_page(run, &pages))
         for (size_t i = 0; i < pages.list.count && !run->stopped; i++) {
             visit(run, &pages.list, i);
-            if (!run->stopped || run->stop == SWEEP_STOP_FAILED)
+            if (!run->stopped || run->stop == HF_SWEEP_STOP_FAILED)
                 cursor_set(run->cursor->full, pages.list.entries[i].key);
         }
     enum hf_status status = pages_end(&pages, HF_OK, error);

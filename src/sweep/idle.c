@@ -7,12 +7,17 @@
 #define LOOKS_A_GRACE  8
 #define LOOK_EACH_MOST SPAN_S(1)
 
+/* A store that is never idle is swept all the same, once in so many graces. */
+#define PUT_OFF_GRACES 12
+
 struct sweeper {
     struct hf_client *client;
     struct sweep_settings settings;
+    struct sweeper_watch watch;
     struct env_task *task;
     struct sweep_cursor cursor; /* the task's own, as is what follows up to `shared` */
     struct mono_time since;     /* when it was started, or its last run ended, ... */
+    struct mono_time finished;  /* as `since`, but only of runs that gave way to nobody */
     bool peers_known;           /* ... or other processes were seen to change the store */
     uint64_t peers;
     struct {
@@ -32,12 +37,20 @@ static bool goes_on(void *argument)
     return !stopping;
 }
 
+/* When the next run was put off, or gave way, for so long that it gives way no more. */
+static struct mono_time overdue_at(const struct sweeper *sweeper)
+{
+    return mono_add(sweeper->finished,
+                    SPAN_US(PUT_OFF_GRACES * sweeper->settings.idle_grace.us));
+}
+
 /* When nobody will have begun anything for the time of grace, nor a run have ended. */
 static struct mono_time due_at(struct sweeper *sweeper)
 {
     struct mono_time last = { atomic_load(&sweeper->client->activity.last) };
-    return mono_add(mono_before(sweeper->since, last) ? last : sweeper->since,
-                    sweeper->settings.idle_grace);
+    struct mono_time idle = mono_add(mono_before(sweeper->since, last) ? last : sweeper->since,
+                                     sweeper->settings.idle_grace);
+    return mono_earlier(idle, overdue_at(sweeper));
 }
 
 /* Looks whether other processes have changed the store. It does not say when: so now. */
@@ -90,7 +103,11 @@ static bool wait_until_idle(struct sweeper *sweeper)
 static void sweep_once(struct sweeper *sweeper)
 {
     struct sweep_options options = {
-        .settings = sweeper->settings, .mode = SWEEP_IDLE, .go_on = goes_on, .argument = sweeper
+        .settings = sweeper->settings,
+        .mode = SWEEP_IDLE,
+        .overdue = !mono_before(env_now(sweeper->client->env), overdue_at(sweeper)),
+        .go_on = goes_on,
+        .argument = sweeper,
     };
     struct sweep_report report;
     struct hf_error error; /* the report says that it failed; the next run tries again */
@@ -98,20 +115,29 @@ static void sweep_once(struct sweeper *sweeper)
     env_mutex_lock(&sweeper->shared.mutex);
     sweep_report_add(&sweeper->shared.total, &report);
     env_mutex_unlock(&sweeper->shared.mutex);
+    sweeper->since = env_now(sweeper->client->env);
+    if (!report.stopped_by_activity)
+        sweeper->finished = sweeper->since;
+    if (report.runs == 0)
+        return;
+    if (sweeper->watch.remember) /* its cursor is its own */
+        sweep_remember_run(sweeper->client, sweeper->settings.all_namespaces,
+                           /* cursor */ NULL, &report);
+    if (sweeper->watch.ran)
+        sweeper->watch.ran(sweeper->watch.argument, &report);
 }
 
 /* Between two runs passes the time of grace, too. */
 static void work(void *argument)
 {
     struct sweeper *sweeper = argument;
-    while (wait_until_idle(sweeper)) {
+    while (wait_until_idle(sweeper))
         sweep_once(sweeper);
-        sweeper->since = env_now(sweeper->client->env);
-    }
 }
 
 enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
-                             struct sweeper **ret_sweeper, struct hf_error *error)
+                             const struct sweeper_watch *watch, struct sweeper **ret_sweeper,
+                             struct hf_error *error)
 {
     if (sweep_settings_check(settings, error) != HF_OK)
         return error->status;
@@ -120,7 +146,9 @@ enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settin
         return error_no_memory(error);
     sweeper->client = client;
     sweeper->settings = *settings;
-    sweeper->since = env_now(client->env);
+    if (watch)
+        sweeper->watch = *watch;
+    sweeper->since = sweeper->finished = env_now(client->env);
     env_mutex_init(client->env, &sweeper->shared.mutex);
     env_cond_init(client->env, &sweeper->shared.changed);
     enum hf_status status = env_task_start(client->env, work, sweeper, &sweeper->task, error);

@@ -52,7 +52,7 @@ static uint64_t *member_of(struct sweep_report *report, size_t index)
 static void write_report(const char *name, struct sweep_report report, struct buffer *text)
 {
     buffer_print(text, ",\n  \"%s\": { \"stop\": \"%s\", \"duration_ms\": %" PRId64, name,
-                 sweep_stop_word(report.stop), report.duration.us / 1000);
+                 hf_sweep_stop_name(report.stop), report.duration.us / 1000);
     for (size_t i = 0; i < MEMBERS; i++)
         buffer_print(text, ", \"%s\": %" PRIu64, members[i].name, *member_of(&report, i));
     buffer_append(text, VIEW(" }"));
@@ -63,9 +63,9 @@ static void read_stop(struct json_reader *reader, struct sweep_report *report)
     struct view word;
     if (!json_take_plain(reader, &word))
         return;
-    for (unsigned i = 0; i < SWEEP_STOP_COUNT; i++)
-        if (view_equal(word, view_of(sweep_stop_word((enum sweep_stop)i))))
-            report->stop = (enum sweep_stop)i;
+    for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++)
+        if (view_equal(word, view_of(hf_sweep_stop_name((enum hf_sweep_stop)i))))
+            report->stop = (enum hf_sweep_stop)i;
 }
 
 static void read_member(struct json_reader *reader, struct view name,
@@ -243,6 +243,22 @@ enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_mem
                             struct hf_error *error)
 {
     return recall(client, all ? LAYOUT_SWEEP_ALL : client->space.ns, ret_memory, error);
+}
+
+/* Others may have swept since it was recalled: so it is recalled again. */
+void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
+                        const struct sweep_report *run)
+{
+    struct sweep_memory memory;
+    struct hf_error ignored;
+    if (sweep_recall(client, all, &memory, &ignored) != HF_OK)
+        return;
+    if (cursor)
+        memory.cursor = *cursor;
+    memory.last = *run;
+    sweep_report_add(&memory.total, run);
+    memory.at = env_wall(client->env);
+    sweep_remember(client, all, &memory, &ignored);
 }
 
 enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,

@@ -15,20 +15,20 @@
 
 /* ---- Words --------------------------------------------------------------------------- */
 
-const char *sweep_stop_word(enum sweep_stop stop)
+const char *hf_sweep_stop_name(enum hf_sweep_stop stop)
 {
-#define ROW_(name, word, text) [SWEEP_STOP_##name] = (word),
-    static const char *const words[SWEEP_STOP_COUNT] = { SWEEP_STOP_TABLE(ROW_) };
+#define ROW_(name, word, text) [HF_SWEEP_STOP_##name] = (word),
+    static const char *const words[HF_SWEEP_STOP_COUNT] = { HF_SWEEP_STOP_TABLE(ROW_) };
 #undef ROW_
-    return words[stop];
+    return (unsigned)stop < HF_SWEEP_STOP_COUNT ? words[stop] : "";
 }
 
-const char *sweep_stop_text(enum sweep_stop stop)
+const char *hf_sweep_stop_text(enum hf_sweep_stop stop)
 {
-#define ROW_(name, word, text) [SWEEP_STOP_##name] = (text),
-    static const char *const texts[SWEEP_STOP_COUNT] = { SWEEP_STOP_TABLE(ROW_) };
+#define ROW_(name, word, text) [HF_SWEEP_STOP_##name] = (text),
+    static const char *const texts[HF_SWEEP_STOP_COUNT] = { HF_SWEEP_STOP_TABLE(ROW_) };
 #undef ROW_
-    return texts[stop];
+    return (unsigned)stop < HF_SWEEP_STOP_COUNT ? texts[stop] : "";
 }
 
 static enum hf_status check_span(const char *name, struct span span, struct span least,
@@ -85,7 +85,7 @@ void sweep_report_add(struct sweep_report *total, const struct sweep_report *run
 
 /* ---- Going on ------------------------------------------------------------------------ */
 
-static void stop(struct sweep_run *run, enum sweep_stop why)
+static void stop(struct sweep_run *run, enum hf_sweep_stop why)
 {
     if (!run->stopped)
         run->stop = why;
@@ -100,17 +100,17 @@ static bool has_time(const struct sweep_run *run)
 }
 
 /* Whether somebody else is at work, for whom an idle run stops. */
-static bool gives_way(struct sweep_run *run, enum sweep_stop *ret_why)
+static bool gives_way(struct sweep_run *run, enum hf_sweep_stop *ret_why)
 {
     struct hf_client *caller = run->caller;
     uint64_t peers = 0;
     bool told = run->peers_known && store_peer_changes(caller->store, &peers);
     if (atomic_load(&caller->activity.count) != run->activity)
-        *ret_why = SWEEP_STOP_ACTIVITY;
+        *ret_why = HF_SWEEP_STOP_ACTIVITY;
     else if (told && peers != run->peers)
-        *ret_why = SWEEP_STOP_PEERS;
+        *ret_why = HF_SWEEP_STOP_PEERS;
     else if (spaces_conflicts(run) != run->conflicts)
-        *ret_why = SWEEP_STOP_CONFLICT;
+        *ret_why = HF_SWEEP_STOP_CONFLICT;
     else
         return false;
     return true;
@@ -119,15 +119,15 @@ static bool gives_way(struct sweep_run *run, enum sweep_stop *ret_why)
 bool run_goes_on(struct sweep_run *run)
 {
     const struct sweep_options *options = run->options;
-    enum sweep_stop why;
+    enum hf_sweep_stop why;
     if (run->stopped)
         return false;
-    if (options->mode == SWEEP_IDLE && gives_way(run, &why))
+    if (options->mode == SWEEP_IDLE && !options->overdue && gives_way(run, &why))
         stop(run, why);
     else if (options->go_on && !options->go_on(options->argument))
-        stop(run, SWEEP_STOP_CANCELLED);
+        stop(run, HF_SWEEP_STOP_CANCELLED);
     else if (!has_time(run))
-        stop(run, SWEEP_STOP_TIME);
+        stop(run, HF_SWEEP_STOP_TIME);
     return !run->stopped;
 }
 
@@ -163,7 +163,7 @@ static void wait_for_next(struct sweep_run *run)
 bool run_next(struct sweep_run *run)
 {
     if (run->report->ops >= run->options->settings.ops_max)
-        stop(run, SWEEP_STOP_OPS);
+        stop(run, HF_SWEEP_STOP_OPS);
     if (!run->stopped && run->report->ops > 0)
         wait_for_next(run);
     if (!run_goes_on(run))
@@ -197,7 +197,7 @@ void run_note(struct sweep_run *run, struct view about, enum hf_status status,
         run->failures_in_row = 0;
     else if (++run->failures_in_row >= FAILURES_IN_ROW_MAX) {
         run->trouble = *error;
-        stop(run, SWEEP_STOP_FAILED);
+        stop(run, HF_SWEEP_STOP_FAILED);
     }
 }
 
@@ -299,16 +299,16 @@ static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
     report->namespaces = run->names.count;
     spaces_close(run);
     if (status != HF_OK && !mono_before(env_now(run->client->env), run->end))
-        stop(run, SWEEP_STOP_TIME);
-    if (status != HF_OK && run->stopped && run->stop != SWEEP_STOP_FAILED)
+        stop(run, HF_SWEEP_STOP_TIME);
+    if (status != HF_OK && run->stopped && run->stop != HF_SWEEP_STOP_FAILED)
         status = HF_OK; /* it had no time left to be answered */
     report->runs = 1;
-    report->stop = status != HF_OK ? SWEEP_STOP_FAILED
+    report->stop = status != HF_OK ? HF_SWEEP_STOP_FAILED
                    : run->stopped  ? run->stop
-                                   : SWEEP_STOP_DONE;
-    report->stopped_by_activity = report->stop == SWEEP_STOP_ACTIVITY ||
-                                  report->stop == SWEEP_STOP_PEERS ||
-                                  report->stop == SWEEP_STOP_CONFLICT;
+                                   : HF_SWEEP_STOP_DONE;
+    report->stopped_by_activity = report->stop == HF_SWEEP_STOP_ACTIVITY ||
+                                  report->stop == HF_SWEEP_STOP_PEERS ||
+                                  report->stop == HF_SWEEP_STOP_CONFLICT;
     report->duration = mono_since(env_now(run->client->env), run->began);
     return status == HF_OK ? error_clear(error) : status;
 }
@@ -319,10 +319,10 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
 {
     enum hf_status status = sweep_settings_check(&options->settings, error);
     struct sweep_cursor own = *cursor;
-    *report = (struct sweep_report){ .stop = SWEEP_STOP_FAILED };
+    *report = (struct sweep_report){ .stop = HF_SWEEP_STOP_FAILED };
     if (status != HF_OK)
         return status;
-    report->stop = SWEEP_STOP_BUSY;
+    report->stop = HF_SWEEP_STOP_BUSY;
     if (atomic_exchange(&client->env->sweeping, true))
         return error_clear(error);
     struct sweep_run run = { .caller = client,

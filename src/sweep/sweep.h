@@ -39,23 +39,6 @@ struct sweep_settings {
 enum hf_status sweep_settings_check(const struct sweep_settings *settings,
                                     struct hf_error *error);
 
-/* Why a run ended. Each row: name, word, sentence. */
-#define SWEEP_STOP_TABLE(ROW)                                                 \
-    ROW(DONE, "done", "there was nothing more to do")                         \
-    ROW(ACTIVITY, "activity", "a caller began an operation")                  \
-    ROW(PEERS, "other_process", "another process changed the store")          \
-    ROW(CONFLICT, "conflict", "somebody else changed what it was working on") \
-    ROW(OPS, "max_ops", "it looked at as many entries as it may")             \
-    ROW(TIME, "max_runtime", "it ran for as long as it may")                  \
-    ROW(CANCELLED, "cancelled", "it was told to stop")                        \
-    ROW(BUSY, "busy", "another sweep of this process is under way")           \
-    ROW(FAILED, "failed", "the store failed")
-#define SWEEP_STOP_ENUM_(name, word, text) SWEEP_STOP_##name,
-enum sweep_stop { SWEEP_STOP_TABLE(SWEEP_STOP_ENUM_) SWEEP_STOP_COUNT };
-#undef SWEEP_STOP_ENUM_
-const char *sweep_stop_word(enum sweep_stop stop);
-const char *sweep_stop_text(enum sweep_stop stop);
-
 /* What a run, or all runs together, did. With dry_run: would do, but for partitions. By on whose
  * behalf leases were cleared, also by operations, is in hf_client.shared.cleared. */
 struct sweep_report {
@@ -75,7 +58,7 @@ struct sweep_report {
     uint64_t failed; /* entries that could not be dealt with; left for the next run */
     uint64_t stopped_by_activity; /* runs: of callers, of other processes, or by a conflict */
     struct span duration;
-    enum sweep_stop stop; /* of the last run */
+    enum hf_sweep_stop stop; /* of the last run */
 };
 
 /* Adds what a run did to what the runs before it did together. */
@@ -94,6 +77,7 @@ struct sweep_cursor {
 struct sweep_options {
     struct sweep_settings settings;
     enum sweep_mode mode; /* IDLE stops for traffic; MANUAL does not */
+    bool overdue;         /* of IDLE: it was put off for so long that it does not stop either */
     bool full;
     bool dry_run;
     bool (*go_on)(void *argument); /* may be NULL; false: stop */
@@ -114,10 +98,19 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
 /* ---- The idle sweeper ---------------------------------------------------------------- */
 
 /* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the store
- * tells of that, no other process has changed it. */
+ * tells of that, no other process has changed it. Where that never comes it sweeps after 12 times
+ * idle_grace, and such a run does not give way. */
 struct sweeper;
+struct sweeper_watch {
+    bool remember; /* tell the store of each run */
+    void (*ran)(void *argument, const struct sweep_report *run); /* may be NULL */
+    void *argument;
+};
+
+/* `watch` may be NULL. */
 enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settings *settings,
-                             struct sweeper **ret_sweeper, struct hf_error *error);
+                             const struct sweeper_watch *watch, struct sweeper **ret_sweeper,
+                             struct hf_error *error);
 
 /* Stops it within one entry, and frees it. NULL is fine. */
 void sweeper_stop(struct sweeper *sweeper);
@@ -149,6 +142,11 @@ enum hf_status sweep_remember(struct hf_client *client, bool all,
 /* All zero when there is none, or it cannot be read. */
 enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error);
+
+/* Adds a run to what the store remembers, and where the next goes on; `cursor` NULL: as before. To
+ * fail at that is no reason to fail: it is for people, and saves a later run some listing. */
+void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
+                        const struct sweep_report *run);
 
 /* Of sweeps of all namespaces and of each of these: the last run of any, and the sum of all. */
 enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,

@@ -31,7 +31,7 @@ struct sweep_run {
     uint64_t peers;
     bool again; /* what is looked at in a dry run was, or will be, by another part of it */
     bool stopped;
-    enum sweep_stop stop;
+    enum hf_sweep_stop stop;
     struct mono_time entry_began; /* the one that is being dealt with */
     struct span longest;          /* so long took the longest entry or page */
     unsigned failures_in_row;

@@ -436,11 +436,16 @@ enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
 
 /* ---- Changes of others --------------------------------------------------------------- */
 
+/* Another writer, dead or alive, may have used our slot: what we replace goes on counting as its
+ * number, so that a change of ours does not look like one of others. */
 void dir_note_change(struct dir_locks *locks)
 {
     uint64_t count = atomic_fetch_add(&locks->changes, 1) + 1;
-    uint64_t number = locks->id << 32 | (count & UINT32_MAX);
+    uint64_t number = locks->id << 32 | (count & UINT32_MAX), old = 0;
     off_t at = (off_t)(WRITERS_AT + locks->writer * sizeof number);
+    (void)!pread(locks->marks, &old, sizeof old, at);
+    if (old >> 32 != locks->id)
+        atomic_store(&locks->replaced, old);
     (void)!pwrite(locks->marks, &number, sizeof number, at);
 }
 
@@ -451,7 +456,7 @@ bool dir_changes_of_others(const struct dir_locks *locks, uint64_t *ret_mark)
     if (locks->marks < 0 || pread(locks->marks, numbers, sizeof numbers, WRITERS_AT) < 0)
         return false;
     if (numbers[locks->writer] >> 32 == locks->id)
-        numbers[locks->writer] = 0;
+        numbers[locks->writer] = atomic_load(&locks->replaced);
     *ret_mark = hash_xxh3((struct view){ (const char *)numbers, sizeof numbers });
     return true;
 }

@@ -60,6 +60,7 @@ struct dir_locks {
     size_t writer; /* which of the DIR_WRITERS numbers is ours ... */
     uint64_t id;   /* ... unless its upper half is not this */
     atomic_uint_fast32_t changes;
+    atomic_uint_fast64_t replaced; /* the number of another writer in our slot; 0: none */
     struct {
         struct env_mutex mutex; /* guards what stands beside it */
         int fds[DIR_LOCKS_IDLE_MAX];

@@ -1,9 +1,20 @@
 /* nearest.c: the name that was meant by a mistyped one. */
-#include "cli/cli.h"
-
-#include <strings.h>
+#include "base/nearest.h"
 
 #define NAME_MAX_ 32
+
+static char lower(char letter)
+{
+    return (char)(letter >= 'A' && letter <= 'Z' ? letter | 0x20 : letter);
+}
+
+static bool equal_but_for_case(struct view a, struct view b)
+{
+    bool equal = a.size == b.size;
+    for (size_t i = 0; equal && i < a.size; i++)
+        equal = lower(a.data[i]) == lower(b.data[i]);
+    return equal;
+}
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -37,7 +48,7 @@ void nearest_offer(struct nearest *nearest, struct view name)
     size_t away = distance(wanted, name);
     if (view_starts_with(name, wanted))
         away = 1; /* a name that was cut short is a likely one */
-    if (name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0)
+    if (equal_but_for_case(name, wanted))
         away = 0;
     /* Of a name of a letter or two, all others are near. */
     if (away > 1 + wanted.size / 5 || away >= wanted.size ||

@@ -1,4 +1,4 @@
-/* index_rows.h: a file of records, read one row at a time in bounded memory: usv, csv or tsv with a
+/* rows.h: a file of records, read one row at a time in bounded memory: usv, csv or tsv with a
  * header that names the fields, or one JSON object a line. Whatever it is, each row becomes the
  * bytes of a record of the index.
  *
@@ -12,10 +12,13 @@
  *             break;
  *     }
  *     rows_release(&rows); */
-#ifndef CLI_INDEX_ROWS_H
-#define CLI_INDEX_ROWS_H
+#ifndef INDEX_ROWS_H
+#define INDEX_ROWS_H
 
-#include "cli/index.h"
+#include "base/limits.h"
+#include "index/record.h"
+
+#include <assert.h>
 
 /* How long a row may be as it is written: what takes a byte in a record takes up to six in JSON. In
  * usv it is the record. What is longer is passed over without being held. */
@@ -27,8 +30,10 @@ enum rows_place { ROWS_FIELD_START, ROWS_UNQUOTED, ROWS_QUOTED, ROWS_QUOTE_CLOSE
 
 struct rows {
     const struct schema *schema;
-    enum rows_format format;
-    int fd; /* stays the caller's */
+    enum hf_index_format format;
+    int fd;                       /* stays the caller's */
+    bool (*stop)(void *argument); /* asked after each read; may be NULL */
+    void *argument;
 
     uint64_t line;      /* on which the row began that was read last, counted from 1 ... */
     uint64_t last_line; /* ... and on which it ended */
@@ -58,12 +63,13 @@ struct rows {
     struct buffer bytes; /* of the record */
 };
 
-void rows_init(struct rows *rows, const struct schema *schema, enum rows_format format, int fd);
+void rows_init(struct rows *rows, const struct schema *schema, enum hf_index_format format,
+               int fd);
 void rows_release(struct rows *rows);
 
 /* The next row that is not empty: OK, and it is the record of rows->record until the next call, not
  * judged yet. INVALID: it is none, or the header is wrong, and then nothing more can be read.
- * NOT_FOUND: there are no more. CANCELLED by a signal; others when the file cannot be read. */
+ * NOT_FOUND: there are no more. CANCELLED by `stop`; others when the file cannot be read. */
 enum hf_status rows_next(struct rows *rows, struct hf_error *error);
 
 /* Whether rows_next would wait for somebody to write more: time to do what else there is. */

@@ -1,7 +1,6 @@
-/* index_rows.c: rows of files as records of an index. */
-#include "cli/index_rows.h"
+/* rows.c: rows of files as records of an index. */
+#include "index/rows.h"
 
-#include "cli/interrupt.h"
 #include "merge/format.h"
 #include "merge/json_scan.h"
 
@@ -15,7 +14,8 @@
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-void rows_init(struct rows *rows, const struct schema *schema, enum rows_format format, int fd)
+void rows_init(struct rows *rows, const struct schema *schema, enum hf_index_format format,
+               int fd)
 {
     *rows = (struct rows){
         .schema = schema,
@@ -37,12 +37,12 @@ void rows_release(struct rows *rows)
 
 static bool has_header(const struct rows *rows)
 {
-    return rows->format == ROWS_CSV || rows->format == ROWS_TSV;
+    return rows->format == HF_INDEX_CSV || rows->format == HF_INDEX_TSV;
 }
 
 static char separator_of(const struct rows *rows)
 {
-    return rows->format == ROWS_CSV ? ',' : '\t';
+    return rows->format == HF_INDEX_CSV ? ',' : '\t';
 }
 
 /* ---- Bytes --------------------------------------------------------------------------- */
@@ -66,11 +66,11 @@ static enum hf_status read_more(struct rows *rows, struct hf_error *error)
     move_to_front(rows);
     if (!buffer_reserve(&rows->window, READ_PIECE + BLOCK_SLACK))
         return error_no_memory(error);
-    do
+    do {
         got = read(rows->fd, rows->window.data + rows->window.size, READ_PIECE);
-    while (got < 0 && errno == EINTR && !interrupted());
-    if (interrupted())
-        return interrupt_check(error);
+        if (rows->stop && rows->stop(rows->argument))
+            return error_set(error, HF_CANCELLED, "stopped by the caller");
+    } while (got < 0 && errno == EINTR);
     if (got < 0)
         return error_from_errno(error, errno, "read the rows");
     rows->ended = got == 0;
@@ -107,7 +107,7 @@ static bool ends_row(struct rows *rows, char byte)
         if (before == ROWS_FIELD_START && rows->place == ROWS_QUOTED)
             rows->quote_line = rows->next_line;
     }
-    return rows->format == ROWS_USV && byte == RS;
+    return rows->format == HF_INDEX_USV && byte == RS;
 }
 
 /* Looks on for the end of the row: true when rows->scanned is at it. */
@@ -124,7 +124,7 @@ static bool find_end(struct rows *rows)
 
 static size_t row_bytes_max(const struct rows *rows)
 {
-    return rows->format == ROWS_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
+    return rows->format == HF_INDEX_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
 }
 
 /* Passes a byte order mark at the start of the file, which means nothing, once it is known whether
@@ -296,7 +296,7 @@ static enum hf_status wrong_quotes(struct hf_error *error)
 static enum hf_status take_column(struct rows *rows, struct view name, struct hf_error *error)
 {
     size_t field;
-    enum hf_status status = index_field(rows->schema, name, &field, error);
+    enum hf_status status = schema_pick(rows->schema, name, &field, error);
     if (status != HF_OK)
         return status;
     if (rows->column_count == INDEX_FIELDS_MAX)
@@ -395,11 +395,11 @@ static enum hf_status find_member(struct rows *rows, const struct json_text *nam
                                   size_t *ret_field, struct hf_error *error)
 {
     if (!name->escaped)
-        return index_field(rows->schema, name->text, ret_field, error);
+        return schema_pick(rows->schema, name->text, ret_field, error);
     size_t at = rows->values.size;
     json_unescape(name->text, &rows->values);
     enum hf_status status =
-        index_field(rows->schema, view_from(buffer_view(&rows->values), at), ret_field, error);
+        schema_pick(rows->schema, view_from(buffer_view(&rows->values), at), ret_field, error);
     rows->values.size = at;
     return status;
 }
@@ -442,7 +442,7 @@ static enum hf_status read_json(struct rows *rows, struct view text, struct hf_e
 /* Without the CR that a text may have before its LF. */
 static struct view trimmed(const struct rows *rows, struct view text)
 {
-    if (rows->format == ROWS_USV)
+    if (rows->format == HF_INDEX_USV)
         return text;
     if (text.size > 0 && text.data[text.size - 1] == '\r')
         text.size--;
@@ -471,7 +471,7 @@ static enum hf_status read_row(struct rows *rows, const struct row_text *row,
         return status;
     if (has_header(rows))
         return read_csv(rows, row->text, error);
-    if (rows->format == ROWS_NDJSON)
+    if (rows->format == HF_INDEX_NDJSON)
         return read_json(rows, row->text, error);
     rows->record = row->text;
     return HF_OK;

@@ -1,0 +1,319 @@
+/* elect.c: the calls of holdfast/elect.h: ranks, turns and cascades, which ask nobody, and members
+ * of a group. */
+#include "base/options.h"
+#include "elect/cascade.h"
+#include "elect/ladder.h"
+#include "elect/membership.h"
+#include "lock/client.h"
+
+#include <stdlib.h>
+
+static_assert(HF_CASCADE_LEVELS == CASCADE_LEVELS_MAX, "the public struct is the internal one");
+static_assert(HF_CASCADE_BASE == CASCADE_BASE, "and so is its base");
+
+/* ---- Ranks --------------------------------------------------------------------------- */
+
+/* A piece of work as the ladder wants it, and members as views. */
+struct ranking {
+    struct arena arena;
+    struct work work;
+    struct view *members;
+};
+
+static enum hf_status take_parts(struct ranking *ranking, const struct hf_elect_work *given,
+                                 struct hf_error *error)
+{
+    const size_t count = given->part_count;
+    if (count > HF_ELECT_PARTS_MAX)
+        return error_set(error, HF_INVALID, "at most %d writers", HF_ELECT_PARTS_MAX);
+    if (count > 0 && !given->parts)
+        return error_set(error, HF_INVALID, "parts must not be NULL");
+    struct work_writer *writers = arena_take(&ranking->arena, (count + 1) * sizeof *writers);
+    if (!writers)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        if (!given->parts[i].writer)
+            return error_set(error, HF_INVALID, "parts[%zu].writer must not be NULL", i);
+        writers[i] =
+            (struct work_writer){ view_of(given->parts[i].writer), given->parts[i].sequence };
+    }
+    ranking->work = (struct work){ .level = given->level,
+                                   .base = given->base > 0 ? given->base : CASCADE_BASE,
+                                   .writers = writers,
+                                   .writer_count = count };
+    return work_sort(writers, count, error);
+}
+
+static enum hf_status take_members(struct ranking *ranking, const char *const *members,
+                                   size_t count, struct hf_error *error)
+{
+    enum hf_status status = error_if_null_among(error, "members", members, count);
+    if (status != HF_OK)
+        return status;
+    ranking->members = arena_take(&ranking->arena, (count + 1) * sizeof *ranking->members);
+    if (!ranking->members)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        ranking->members[i] = view_of(members[i]);
+    return HF_OK;
+}
+
+/* To be released after a failure, too. */
+static enum hf_status ranking_init(struct ranking *ranking, const struct hf_elect_work *given,
+                                   struct hf_error *error)
+{
+    struct hf_elect_work work = HF_ELECT_WORK;
+    *ranking = (struct ranking){ .arena = ARENA_INIT };
+    enum hf_status status =
+        read_caller_options("HF_ELECT_WORK", given, &work, sizeof work, error);
+    return status == HF_OK ? take_parts(ranking, &work, error) : status;
+}
+
+static void tell_rank(const struct ranking *ranking, const struct view *members, size_t count,
+                      struct view own, size_t *ret_rank, uint64_t *ret_score)
+{
+    *ret_rank = ladder_rank(members, count, own, &ranking->work);
+    if (ret_score)
+        *ret_score = ladder_score(own, &ranking->work);
+}
+
+enum hf_status hf_elect_rank(const struct hf_elect_work *work, const char *const *members,
+                             size_t count, const char *own, size_t *ret_rank,
+                             uint64_t *ret_score, struct hf_error *error)
+{
+    struct ranking ranking;
+    if (ERROR_IF_NULL(error, own, ret_rank) != HF_OK ||
+        (count > 0 && ERROR_IF_NULL(error, members) != HF_OK))
+        return HF_INVALID;
+    enum hf_status status = ranking_init(&ranking, work, error);
+    if (status == HF_OK)
+        status = take_members(&ranking, members, count, error);
+    if (status == HF_OK)
+        tell_rank(&ranking, ranking.members, count, view_of(own), ret_rank, ret_score);
+    arena_release(&ranking.arena);
+    return status == HF_OK ? error_clear(error) : status;
+}
+
+static enum hf_status tell_order(struct ranking *ranking, size_t count,
+                                 struct hf_elect_place *ret_places, struct hf_error *error)
+{
+    size_t *order = arena_take(&ranking->arena, (count + 1) * sizeof *order);
+    if (!order)
+        return error_no_memory(error);
+    ladder_order(ranking->members, count, &ranking->work, order);
+    for (size_t i = 0; i < count; i++)
+        ret_places[i] =
+            (struct hf_elect_place){ order[i],
+                                     ladder_score(ranking->members[order[i]], &ranking->work) };
+    return error_clear(error);
+}
+
+enum hf_status hf_elect_order(const struct hf_elect_work *work, const char *const *members,
+                              size_t count, struct hf_elect_place *ret_places,
+                              struct hf_error *error)
+{
+    struct ranking ranking;
+    if (count > 0 && ERROR_IF_NULL(error, members, ret_places) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = ranking_init(&ranking, work, error);
+    if (status == HF_OK)
+        status = take_members(&ranking, members, count, error);
+    if (status == HF_OK)
+        status = tell_order(&ranking, count, ret_places, error);
+    arena_release(&ranking.arena);
+    return status;
+}
+
+static struct span span_of_ms(int64_t ms)
+{
+    if (ms <= 0)
+        return SPAN_US(0);
+    return SPAN_US(ms < MOMENT_FAR / 1000 ? ms * 1000 : MOMENT_FAR);
+}
+
+/* Rounded up: who starts a moment early was not told so. */
+int64_t hf_elect_starts_in_ms(size_t rank, int64_t step_ms, int64_t due_for_ms)
+{
+    return (ladder_left(rank, span_of_ms(step_ms), span_of_ms(due_for_ms)).us + 999) / 1000;
+}
+
+/* ---- Cascades ------------------------------------------------------------------------ */
+
+static struct cascade cascade_of(const struct hf_cascade *given)
+{
+    struct cascade cascade;
+    memcpy(cascade.counts, given->counts, sizeof cascade.counts);
+    return cascade;
+}
+
+unsigned hf_cascade_target(const struct hf_cascade *cascade, uint64_t base)
+{
+    if (!cascade)
+        return 0;
+    struct cascade counts = cascade_of(cascade);
+    return cascade_target(&counts, base > 0 ? base : CASCADE_BASE);
+}
+
+void hf_cascade_added(struct hf_cascade *cascade, uint64_t count)
+{
+    if (!cascade)
+        return;
+    struct cascade counts = cascade_of(cascade);
+    cascade_added(&counts, count);
+    memcpy(cascade->counts, counts.counts, sizeof counts.counts);
+}
+
+enum hf_status hf_cascade_completed(struct hf_cascade *cascade, unsigned level,
+                                    struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, cascade) != HF_OK)
+        return HF_INVALID;
+    if (level < 1 || level >= CASCADE_LEVELS_MAX)
+        return error_set(error, HF_INVALID, "level is from 1 to %d, not %u",
+                         CASCADE_LEVELS_MAX - 1, level);
+    struct cascade counts = cascade_of(cascade);
+    cascade_completed(&counts, level);
+    memcpy(cascade->counts, counts.counts, sizeof counts.counts);
+    return error_clear(error);
+}
+
+/* ---- The roster ---------------------------------------------------------------------- */
+
+struct hf_elect_member {
+    struct hf_client *client;
+    struct membership membership;
+};
+
+static struct span beat_of(int64_t beat_ms)
+{
+    if (beat_ms < 0)
+        return SPAN_US(beat_ms); /* which the roster refuses */
+    return span_of_ms(beat_ms > 0 ? beat_ms : HF_ELECT_BEAT_MS);
+}
+
+enum hf_status hf_elect_join(struct hf_client *client, const char *group,
+                             const struct hf_elect_options *options,
+                             struct hf_elect_member **ret_member, struct hf_error *error)
+{
+    struct hf_elect_options used = HF_ELECT_OPTIONS;
+    struct hf_error why;
+    if (ret_member)
+        *ret_member = NULL;
+    if (ERROR_IF_NULL(error, client, group, ret_member) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status =
+        read_caller_options("HF_ELECT_OPTIONS", options, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
+    if (used.name && used.name[0] == '\0')
+        return error_set(error, HF_INVALID, "a member's name must not be empty");
+    struct hf_elect_member *member = calloc(1, sizeof *member);
+    if (!member)
+        return error_no_memory(error);
+    member->client = client;
+    status = membership_join(&member->membership, client->store, view_of(group),
+                             view_of(used.name ? used.name : ""),
+                             view_of(used.label ? used.label : client->holder),
+                             beat_of(used.beat_ms), used.by_hand, &why);
+    if (status == HF_OK) {
+        client_keep(client);
+        *ret_member = member;
+    } else {
+        free(member);
+    }
+    return error_tell(error, status, &why);
+}
+
+void hf_elect_leave(struct hf_elect_member *member)
+{
+    if (!member)
+        return;
+    membership_leave(&member->membership);
+    client_drop(member->client);
+    free(member);
+}
+
+const char *hf_elect_name(struct hf_elect_member *member)
+{
+    return member ? member->membership.roster.fingerprint : "";
+}
+
+enum hf_status hf_elect_keep(struct hf_elect_member *member, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, member) != HF_OK)
+        return HF_INVALID;
+    return error_tell(error, membership_keep(&member->membership, &why), &why);
+}
+
+enum hf_status hf_elect_look(struct hf_elect_member *member, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, member) != HF_OK)
+        return HF_INVALID;
+    return error_tell(error, membership_look(&member->membership, &why), &why);
+}
+
+enum hf_status hf_elect_changes(struct hf_elect_member *member,
+                                bool (*each)(void *argument, const char *name, bool present),
+                                void *argument, struct hf_error *error)
+{
+    struct arena arena = ARENA_INIT;
+    struct membership_change *changes = NULL;
+    size_t count = 0;
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, member) != HF_OK || error_if_none(error, "each", each) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status =
+        membership_changes(&member->membership, &arena, &changes, &count, &why);
+    for (size_t i = 0; status == HF_OK && i < count; i++)
+        if (!each(argument, changes[i].name.data, changes[i].present))
+            break;
+    arena_release(&arena);
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_elect_rank_own(struct hf_elect_member *member,
+                                 const struct hf_elect_work *work, size_t *ret_rank,
+                                 uint64_t *ret_score, struct hf_error *error)
+{
+    struct ranking ranking;
+    struct name_list present;
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, member, ret_rank) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = ranking_init(&ranking, work, &why);
+    if (status == HF_OK)
+        status = membership_present(&member->membership, &present, &why);
+    if (status == HF_OK) {
+        tell_rank(&ranking, present.names, present.count, view_of(hf_elect_name(member)),
+                  ret_rank, ret_score);
+        name_list_release(&present);
+    }
+    arena_release(&ranking.arena);
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_elect_members(struct hf_client *client, const char *group, int64_t beat_ms,
+                                bool (*each)(void *argument, const struct hf_elect_info *info),
+                                void *argument, struct hf_error *error)
+{
+    struct arena arena = ARENA_INIT;
+    struct member *members = NULL;
+    size_t count = 0;
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, client, group) != HF_OK ||
+        error_if_none(error, "each", each) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = roster_members(client->store, view_of(group), beat_of(beat_ms),
+                                           &arena, &members, &count, &why);
+    for (size_t i = 0; status == HF_OK && i < count; i++) {
+        const struct hf_elect_info info = { .name = members[i].fingerprint.data,
+                                            .present = members[i].present,
+                                            .beaten_ms = members[i].modified.us / 1000 };
+        if (!each(argument, &info))
+            break;
+    }
+    arena_release(&arena);
+    return error_tell(error, status, &why);
+}

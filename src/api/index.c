@@ -1,0 +1,456 @@
+/* index.c: the calls of holdfast/index.h that create, open, describe and put. */
+#include "api/index_inside.h"
+
+#include "base/check.h"
+#include "store/pages.h"
+
+#include <stdlib.h>
+
+#define DIGITS_USUAL 2
+
+/* ---- The handle ---------------------------------------------------------------------- */
+
+enum hf_status index_borrow(struct hf_index *handle, struct index **ret_index,
+                            struct hf_error *error)
+{
+    env_mutex_lock(&handle->mutex);
+    *ret_index = index_copy(handle->latest);
+    env_mutex_unlock(&handle->mutex);
+    return *ret_index ? HF_OK : error_no_memory(error);
+}
+
+void index_give_back(struct hf_index *handle, struct index *index)
+{
+    env_mutex_lock(&handle->mutex);
+    index_learn(handle->latest, index);
+    env_mutex_unlock(&handle->mutex);
+    index_close(index);
+}
+
+enum hf_status hf_index_open(struct hf_client *client, const char *name,
+                             struct hf_index **ret_index, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ret_index)
+        *ret_index = NULL;
+    if (ERROR_IF_NULL(error, client, name, ret_index) != HF_OK)
+        return HF_INVALID;
+    struct hf_index *handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return error_no_memory(error);
+    enum hf_status status =
+        index_open(client->store, client, view_of(name), &handle->latest, &why);
+    if (status == HF_OK) {
+        handle->client = client;
+        client_keep(client);
+        env_mutex_init(client->env, &handle->mutex);
+        *ret_index = handle;
+    } else {
+        free(handle);
+    }
+    return error_tell(error, status, &why);
+}
+
+void hf_index_close(struct hf_index *index)
+{
+    if (!index)
+        return;
+    index_close(index->latest);
+    env_mutex_release(&index->mutex);
+    client_drop(index->client);
+    free(index);
+}
+
+/* ---- Creating ------------------------------------------------------------------------ */
+
+const char *hf_index_made_name(enum hf_index_made made)
+{
+#define ROW_(name, word) [HF_INDEX_##name] = (word),
+    static const char *const words[] = { HF_INDEX_MADE_TABLE(ROW_) };
+#undef ROW_
+    return (unsigned)made < HF_INDEX_MADE_COUNT ? words[made] : "";
+}
+
+static enum hf_status schema_of(const struct hf_index_options *options,
+                                struct schema *ret_schema, struct hf_error *error)
+{
+    struct view fields[INDEX_FIELDS_MAX];
+    if (options->field_count > INDEX_FIELDS_MAX)
+        return error_set(error, HF_INVALID, "an index has up to %d fields", INDEX_FIELDS_MAX);
+    for (size_t i = 0; i < options->field_count; i++)
+        fields[i] = view_of(options->fields[i]);
+    if (options->digits > INDEX_DIGITS_MAX)
+        return error_set(error, HF_INVALID, "digits is 1 to %d, not %u", INDEX_DIGITS_MAX,
+                         options->digits);
+    return schema_new(fields, options->field_count, view_of(options->key),
+                      view_of(options->time),
+                      options->digits > 0 ? options->digits : DIGITS_USUAL,
+                      !options->no_foreign, ret_schema, error);
+}
+
+/* What was left out is as in the index that is there, if there is one. */
+static enum hf_status fill_in(struct store *store, struct view name,
+                              const struct hf_index_options *options, struct schema *schema,
+                              struct hf_error *error)
+{
+    struct index *index;
+    enum hf_status status = index_open(store, /* client */ NULL, name, &index, error);
+    if (status == HF_NOT_FOUND)
+        return error_clear(error);
+    if (status != HF_OK)
+        return status;
+    if (options->digits == 0)
+        schema->digits = index->schema.digits;
+    if (!options->no_foreign)
+        schema->foreign = index->schema.foreign;
+    index_close(index);
+    return HF_OK;
+}
+
+static enum hf_status create(struct store *store, struct view name,
+                             const struct hf_index_options *options, enum index_made *ret_made,
+                             struct hf_error *error)
+{
+    struct schema *schema = malloc(sizeof *schema);
+    if (!schema)
+        return error_no_memory(error);
+    enum hf_status status = schema_of(options, schema, error);
+    if (status == HF_OK)
+        status = fill_in(store, name, options, schema, error);
+    if (status == HF_OK)
+        status = index_create(store, name, schema, ret_made, error);
+    free(schema);
+    return status;
+}
+
+enum hf_status hf_index_create(struct hf_client *client, const char *name,
+                               const struct hf_index_options *options,
+                               enum hf_index_made *ret_made, struct hf_index **ret_index,
+                               struct hf_error *error)
+{
+    static const enum hf_index_made words[] = { [INDEX_CREATED] = HF_INDEX_CREATED,
+                                                [INDEX_EXTENDED] = HF_INDEX_EXTENDED,
+                                                [INDEX_UNCHANGED] = HF_INDEX_UNCHANGED };
+    struct hf_index_options used = HF_INDEX_OPTIONS;
+    enum index_made made;
+    struct hf_error why;
+    if (ret_index)
+        *ret_index = NULL;
+    if (ERROR_IF_NULL(error, client, name, options, ret_index) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status =
+        read_caller_options("HF_INDEX_OPTIONS", options, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
+    const char *const *fields = used.fields;
+    const char *key = used.key, *time = used.time;
+    if (ERROR_IF_NULL(error, fields, key, time) != HF_OK ||
+        error_if_null_among(error, "fields", fields, used.field_count) != HF_OK)
+        return HF_INVALID;
+    status = create(client->store, view_of(name), &used, &made, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    status = hf_index_open(client, name, ret_index, error);
+    if (status == HF_OK && ret_made)
+        *ret_made = words[made];
+    return status;
+}
+
+/* ---- What it is ---------------------------------------------------------------------- */
+
+enum hf_status hf_index_list(struct hf_client *client,
+                             bool (*each)(void *argument, const char *name), void *argument,
+                             struct hf_error *error)
+{
+    struct pages pages = { .list = { .prefix = VIEW(LAYOUT_INDEX_FOLDER),
+                                     .delimiter = VIEW("/") } };
+    char name[INDEX_NAME_MAX + 1];
+    struct hf_error why;
+    bool more = true;
+    if (ERROR_IF_NULL(error, client) != HF_OK || error_if_none(error, "each", each) != HF_OK)
+        return HF_INVALID;
+    while (more && pages_next(&pages, client->store))
+        for (size_t i = 0; more && i < pages.list.count; i++) {
+            struct view rest =
+                view_from(pages.list.entries[i].key, strlen(LAYOUT_INDEX_FOLDER));
+            struct view found = view_cut(&rest, '/');
+            if (!pages.list.entries[i].is_prefix || !layout_index_valid(found))
+                continue;
+            memcpy(name, found.data, found.size);
+            name[found.size] = '\0';
+            more = each(argument, name);
+        }
+    return error_tell(error, pages_end(&pages, HF_OK, &why), &why);
+}
+
+enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *info,
+                                 struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, index, info) != HF_OK ||
+        check_caller_report("HF_INDEX_INFO", info, error) != HF_OK)
+        return HF_INVALID;
+    env_mutex_lock(&index->mutex);
+    const struct schema *schema = &index->latest->schema;
+    const struct hf_index_info filled = { .struct_size = sizeof filled,
+                                          .field_count = schema->field_count,
+                                          .key = schema->key,
+                                          .time = schema->time,
+                                          .version = schema->version_count,
+                                          .digits = schema->digits,
+                                          .shards = shard_count(schema->digits),
+                                          .foreign = schema->foreign };
+    env_mutex_unlock(&index->mutex);
+    write_caller_report(info, &filled, sizeof filled);
+    return error_clear(error);
+}
+
+/* Names stay where they are: fields are only added behind them. */
+const char *hf_index_field_name(struct hf_index *index, size_t field)
+{
+    if (!index)
+        return NULL;
+    env_mutex_lock(&index->mutex);
+    const struct schema *schema = &index->latest->schema;
+    const char *name = field < schema->field_count ? schema->fields[field] : NULL;
+    env_mutex_unlock(&index->mutex);
+    return name;
+}
+
+enum hf_status hf_index_find_field(struct hf_index *index, const char *name, size_t *ret_field,
+                                   struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, index, name, ret_field) != HF_OK)
+        return HF_INVALID;
+    env_mutex_lock(&index->mutex);
+    enum hf_status status = schema_pick(&index->latest->schema, view_of(name), ret_field, &why);
+    env_mutex_unlock(&index->mutex);
+    return error_tell(error, status, &why);
+}
+
+/* Like shard_number, but digits may be in upper case, too. */
+static bool read_shard(struct view text, unsigned digits, size_t *ret_number)
+{
+    char small[INDEX_DIGITS_MAX];
+    if (text.size > sizeof small)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        bool upper = text.data[i] >= 'A' && text.data[i] <= 'F';
+        small[i] = (char)(upper ? text.data[i] | 0x20 : text.data[i]);
+    }
+    return shard_number((struct view){ small, text.size }, digits, ret_number);
+}
+
+enum hf_status index_shard_of(const struct index *index, const char *text,
+                              struct shard_id *ret_shard, struct hf_error *error)
+{
+    unsigned digits = index->schema.digits;
+    size_t number;
+    *ret_shard = (struct shard_id){ "" };
+    if (!text)
+        return HF_OK;
+    if (!read_shard(view_of(text), digits, &number))
+        return error_set(error, HF_INVALID,
+                         "shard takes %u hexadecimal digit%s, as in '%s', not '%.40s'", digits,
+                         digits == 1 ? "" : "s", shard_of_number(0, digits).text, text);
+    *ret_shard = shard_of_number(number, digits);
+    return HF_OK;
+}
+
+/* ---- Putting ------------------------------------------------------------------------- */
+
+/* Puts any number, each of which was judged before. */
+static enum hf_status put_all(struct index *index, const struct view *records, size_t count,
+                              size_t *ret_bad, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t done = 0; done < count && status == HF_OK; done += BATCH_MAX) {
+        size_t bad = 0, now = count - done < BATCH_MAX ? count - done : BATCH_MAX;
+        status = index_put(index, records + done, now, &bad, error);
+        if (status == HF_INVALID)
+            *ret_bad = done + bad;
+        if (status != HF_OK && status != HF_INVALID && done > 0)
+            error_prefix(error, "%zu of %zu records are there; then", done, count);
+    }
+    return status;
+}
+
+/* What index_put judges for itself within one batch must be known of all before the first. */
+static enum hf_status judge_all(struct index *index, const struct view *records, size_t count,
+                                size_t *ret_bad, struct hf_error *error)
+{
+    struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        struct record record;
+        bool too_many = false;
+        status = record_read(&index->schema, records[i], &space, &record, &too_many, error);
+        if (status == HF_INVALID && too_many) {
+            status = index_refresh(index, error);
+            if (status == HF_OK)
+                status = record_read(&index->schema, records[i], &space, &record, NULL, error);
+        }
+        if (status == HF_INVALID)
+            *ret_bad = i;
+    }
+    buffer_release(&space);
+    return status;
+}
+
+static enum hf_status put_views(struct index *index, const struct view *records, size_t count,
+                                size_t *ret_bad, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (count > BATCH_MAX)
+        status = judge_all(index, records, count, ret_bad, error);
+    return status == HF_OK ? put_all(index, records, count, ret_bad, error) : status;
+}
+
+static enum hf_status take_values(const struct index *index, const struct hf_index_row *row,
+                                  struct view *values, struct hf_error *error)
+{
+    if (row->count > 0 && !row->values)
+        return error_set(error, HF_INVALID, "values must not be NULL");
+    for (size_t i = 0; i < row->count; i++) {
+        const struct hf_index_value *value = &row->values[i];
+        size_t field;
+        if (!value->field || !value->value)
+            return error_set(error, HF_INVALID, "values[%zu].%s must not be NULL", i,
+                             value->field ? "value" : "field");
+        enum hf_status status =
+            schema_pick(&index->schema, view_of(value->field), &field, error);
+        if (status != HF_OK)
+            return status;
+        if (values[field].data)
+            return error_set(error, HF_INVALID, "the field '%s' is given twice", value->field);
+        values[field] = view_of(value->value);
+    }
+    return HF_OK;
+}
+
+/* A field that is not known here may be one that others have added since. */
+static enum hf_status take_values_anew(struct index *index, const struct hf_index_row *row,
+                                       struct view *values, struct hf_error *error)
+{
+    struct hf_error why = *error;
+    size_t fields = index->schema.field_count;
+    if (index_refresh(index, error) != HF_OK || index->schema.field_count == fields) {
+        *error = why;
+        return why.status;
+    }
+    memset(values, 0, INDEX_FIELDS_MAX * sizeof *values);
+    return take_values(index, row, values, error);
+}
+
+/* Makes the bytes of one record. */
+static enum hf_status record_of_row(struct index *index, const struct hf_index_row *row,
+                                    struct arena *arena, struct view *ret_record,
+                                    struct hf_error *error)
+{
+    struct view values[INDEX_FIELDS_MAX] = { 0 };
+    struct buffer bytes = BUFFER_INIT(2 * INDEX_RECORD_BYTES_MAX);
+    enum hf_status status = take_values(index, row, values, error);
+    if (status == HF_INVALID)
+        status = take_values_anew(index, row, values, error);
+    if (status != HF_OK)
+        return status;
+    if (!index_write_record(index, values, &bytes))
+        status = bytes.size > INDEX_RECORD_BYTES_MAX
+                     ? error_set(error, HF_INVALID, "the record is too long")
+                     : error_no_memory(error);
+    if (status == HF_OK) {
+        *ret_record = arena_copy(arena, buffer_view(&bytes));
+        if (!ret_record->data)
+            status = error_no_memory(error);
+    }
+    buffer_release(&bytes);
+    return status;
+}
+
+static enum hf_status put_rows(struct index *index, const struct hf_index_row *rows,
+                               size_t count, size_t *ret_bad, struct hf_error *error)
+{
+    struct arena arena = ARENA_INIT;
+    struct view *records = calloc(count, sizeof *records);
+    enum hf_status status = records ? HF_OK : error_no_memory(error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        status = record_of_row(index, &rows[i], &arena, &records[i], error);
+        if (status == HF_INVALID)
+            *ret_bad = i;
+    }
+    if (status == HF_OK)
+        status = put_views(index, records, count, ret_bad, error);
+    free(records);
+    arena_release(&arena);
+    return status;
+}
+
+enum hf_status hf_index_put_many(struct hf_index *index, const struct hf_index_row *rows,
+                                 size_t count, size_t *ret_bad, struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct hf_error why;
+    size_t bad = 0;
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        (count > 0 && ERROR_IF_NULL(error, rows) != HF_OK))
+        return HF_INVALID;
+    if (count == 0)
+        return error_clear(error);
+    enum hf_status status = index_borrow(index, &own, &why);
+    if (status == HF_OK) {
+        status = put_rows(own, rows, count, &bad, &why);
+        index_give_back(index, own);
+    }
+    if (status == HF_INVALID && ret_bad)
+        *ret_bad = bad;
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_index_put(struct hf_index *index, const struct hf_index_value *values,
+                            size_t count, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, index, values) != HF_OK)
+        return HF_INVALID;
+    const struct hf_index_row row = { values, count };
+    return hf_index_put_many(index, &row, 1, /* bad */ NULL, error);
+}
+
+static enum hf_status put_bytes(struct index *index, const struct hf_index_bytes *records,
+                                size_t count, size_t *ret_bad, struct hf_error *error)
+{
+    struct view *views = calloc(count, sizeof *views);
+    enum hf_status status = views ? HF_OK : error_no_memory(error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        if (!records[i].data && records[i].size > 0) {
+            *ret_bad = i;
+            status = error_set(error, HF_INVALID, "records[%zu].data must not be NULL", i);
+        }
+        views[i] = (struct view){ records[i].data ? records[i].data : "", records[i].size };
+    }
+    if (status == HF_OK)
+        status = put_views(index, views, count, ret_bad, error);
+    free(views);
+    return status;
+}
+
+enum hf_status hf_index_put_records(struct hf_index *index,
+                                    const struct hf_index_bytes *records, size_t count,
+                                    size_t *ret_bad, struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct hf_error why;
+    size_t bad = 0;
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        (count > 0 && ERROR_IF_NULL(error, records) != HF_OK))
+        return HF_INVALID;
+    if (count == 0)
+        return error_clear(error);
+    enum hf_status status = index_borrow(index, &own, &why);
+    if (status == HF_OK) {
+        status = put_bytes(own, records, count, &bad, &why);
+        index_give_back(index, own);
+    }
+    if (status == HF_INVALID && ret_bad)
+        *ret_bad = bad;
+    return error_tell(error, status, &why);
+}

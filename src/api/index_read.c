@@ -1,0 +1,399 @@
+/* index_read.c: the calls of holdfast/index.h that read: records, cursors, counting, export. */
+#include "api/index_inside.h"
+
+#include "index/export.h"
+#include "index/text.h"
+
+#include <stdlib.h>
+
+/* ---- Records ------------------------------------------------------------------------- */
+
+struct hf_index_record {
+    struct schema schema; /* as it was when the record, or its cursor, was asked for */
+    struct buffer bytes;
+    struct buffer values; /* of all fields, each followed by NUL; made when one is asked for */
+    struct {
+        size_t at, size;
+    } places[INDEX_FIELDS_MAX];
+    bool decoded;
+    struct buffer space, text; /* of hf_index_record_text */
+};
+
+static struct hf_index_record *record_new(const struct schema *schema)
+{
+    struct hf_index_record *record = calloc(1, sizeof *record);
+    if (!record)
+        return NULL;
+    record->schema = *schema;
+    record->bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    record->values = BUFFER_INIT(INDEX_RECORD_BYTES_MAX + INDEX_FIELDS_MAX);
+    record->space = BUFFER_INIT(INDEX_TEXT_MAX);
+    record->text = BUFFER_INIT(INDEX_TEXT_MAX);
+    return record;
+}
+
+void hf_index_record_free(struct hf_index_record *record)
+{
+    if (!record)
+        return;
+    buffer_release(&record->bytes);
+    buffer_release(&record->values);
+    buffer_release(&record->space);
+    buffer_release(&record->text);
+    free(record);
+}
+
+/* The escapes of a record that was read are right, so only memory can be missing. */
+static bool decode(struct hf_index_record *record)
+{
+    struct view rest = buffer_view(&record->bytes);
+    bool more = true, good = true;
+    buffer_clear(&record->values);
+    for (size_t i = 0; i < record->schema.field_count && good; i++) {
+        size_t at = record->values.size;
+        if (more)
+            good = field_read(&record->values, field_cut(&rest, &more));
+        record->places[i].at = at;
+        record->places[i].size = record->values.size - at;
+        good = good && buffer_append_byte(&record->values, '\0');
+    }
+    record->decoded = good;
+    return good;
+}
+
+const char *hf_index_record_value(struct hf_index_record *record, const char *field,
+                                  size_t *ret_size)
+{
+    if (!record || !field)
+        return NULL;
+    size_t number = schema_find(&record->schema, view_of(field));
+    if (number == record->schema.field_count || (!record->decoded && !decode(record)))
+        return NULL;
+    if (ret_size)
+        *ret_size = record->places[number].size;
+    return record->values.data + record->places[number].at;
+}
+
+const char *hf_index_record_text(struct hf_index_record *record, enum hf_index_format format,
+                                 bool first, size_t *ret_size)
+{
+    if (!record || !ret_size || (unsigned)format >= HF_INDEX_FORMAT_COUNT)
+        return NULL;
+    buffer_clear(&record->text);
+    if (!text_of_record(&record->schema, format, buffer_view(&record->bytes), first,
+                        &record->space, &record->text))
+        return NULL;
+    *ret_size = record->text.size;
+    return record->text.data;
+}
+
+static enum hf_status check_format(enum hf_index_format format, struct hf_error *error)
+{
+    if ((unsigned)format < HF_INDEX_FORMAT_COUNT)
+        return HF_OK;
+    return error_set(error, HF_INVALID, "%d is no format", (int)format);
+}
+
+enum hf_status hf_index_header(struct hf_index *index, enum hf_index_format format,
+                               char **ret_text, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(INDEX_FIELDS_MAX * (INDEX_FIELD_BYTES + 2));
+    if (ERROR_IF_NULL(error, index, ret_text) != HF_OK || check_format(format, error) != HF_OK)
+        return HF_INVALID;
+    env_mutex_lock(&index->mutex);
+    bool good = text_of_header(&index->latest->schema, format, &text);
+    env_mutex_unlock(&index->mutex);
+    if (!good || !buffer_append_byte(&text, '\0')) {
+        buffer_release(&text);
+        return error_no_memory(error);
+    }
+    *ret_text = text.data;
+    return error_clear(error);
+}
+
+bool hf_index_format_of_path(const char *path, enum hf_index_format *ret_format)
+{
+    return path && ret_format && format_of_path(view_of(path), ret_format);
+}
+
+enum hf_status hf_index_get(struct hf_index *index, const char *key,
+                            struct hf_index_record **ret_record, struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct hf_error why;
+    if (ret_record)
+        *ret_record = NULL;
+    if (ERROR_IF_NULL(error, index, key, ret_record) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = index_borrow(index, &own, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    struct hf_index_record *record = record_new(&own->schema);
+    status =
+        record ? index_get(own, view_of(key), &record->bytes, &why) : error_no_memory(&why);
+    if (status == HF_OK) {
+        record->schema = own->schema; /* it may have become a later one on the way */
+        *ret_record = record;
+    } else {
+        hf_index_record_free(record);
+    }
+    index_give_back(index, own);
+    return error_tell(error, status, &why);
+}
+
+/* ---- Queries ------------------------------------------------------------------------- */
+
+/* A query as src/index has it, with copies of what it points to, and what to call. */
+struct query {
+    struct hf_index_query given;
+    struct arena arena;
+    struct condition_on_field where[HF_INDEX_WHERE_MAX];
+    struct index_query query;
+};
+
+static enum hf_status copy_text(struct arena *arena, const char *text, struct view *ret_view,
+                                struct hf_error *error)
+{
+    *ret_view = arena_copy(arena, view_of(text ? text : ""));
+    return ret_view->data ? HF_OK : error_no_memory(error);
+}
+
+static enum hf_status take_condition(struct query *query, const struct schema *schema,
+                                     const struct hf_index_condition *given,
+                                     struct condition_on_field *ret_condition,
+                                     struct hf_error *error)
+{
+    if (!given->field || !given->value)
+        return error_set(error, HF_INVALID, "where: its %s must not be NULL",
+                         given->field ? "value" : "field");
+    ret_condition->differs = given->differs;
+    enum hf_status status =
+        schema_pick(schema, view_of(given->field), &ret_condition->field, error);
+    if (status != HF_OK) {
+        error_prefix(error, "where");
+        return status;
+    }
+    return copy_text(&query->arena, given->value, &ret_condition->value, error);
+}
+
+static enum hf_status take_where(struct query *query, const struct schema *schema,
+                                 struct hf_error *error)
+{
+    const struct hf_index_query *given = &query->given;
+    enum hf_status status = HF_OK;
+    if (given->where_count > HF_INDEX_WHERE_MAX)
+        return error_set(error, HF_INVALID, "where has at most %d conditions",
+                         HF_INDEX_WHERE_MAX);
+    if (given->where_count > 0 && !given->where)
+        return error_set(error, HF_INVALID, "where must not be NULL");
+    for (size_t i = 0; i < given->where_count && status == HF_OK; i++)
+        status = take_condition(query, schema, &given->where[i], &query->where[i], error);
+    query->query.where = query->where;
+    query->query.where_count = given->where_count;
+    return status;
+}
+
+static enum hf_status take_since(struct query *query, struct hf_error *error)
+{
+    const char *since = query->given.since;
+    query->query.since_given = since != NULL;
+    if (!since || instant_parse(view_of(since), &query->query.since))
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "since takes RFC 3339 with a zone, as in 2026-02-06T10:00:00Z, or a "
+                     "number since 1970, not '%.*s'",
+                     VIEW_ARGS(view_first(view_of(since), 60)));
+}
+
+/* To be released by query_release, after a failure too. */
+static enum hf_status query_init(struct query *query, const struct index *index,
+                                 const struct hf_index_query *given, struct hf_error *error)
+{
+    struct hf_index_query used = HF_INDEX_QUERY;
+    *query = (struct query){ .arena = ARENA_INIT };
+    enum hf_status status =
+        read_caller_options("HF_INDEX_QUERY", given, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
+    query->given = used;
+    status = copy_text(&query->arena, used.prefix, &query->query.prefix, error);
+    if (status == HF_OK)
+        status = take_since(query, error);
+    if (status == HF_OK)
+        status = index_shard_of(index, used.shard, &query->query.shard, error);
+    return status == HF_OK ? take_where(query, &index->schema, error) : status;
+}
+
+static void query_release(struct query *query)
+{
+    arena_release(&query->arena);
+}
+
+static struct hf_index_progress progress_of(const struct walk_totals *totals)
+{
+    return (struct hf_index_progress){ .shards_read = totals->shards_read,
+                                       .shards_total = totals->shards_total,
+                                       .records = totals->records,
+                                       .pending = totals->pending,
+                                       .unreadable = totals->unreadable };
+}
+
+static bool tell_progress(void *argument, const struct walk_totals *totals)
+{
+    const struct query *query = argument;
+    const struct hf_index_progress progress = progress_of(totals);
+    return !query->given.progress || query->given.progress(query->given.argument, &progress);
+}
+
+static void tell_trouble(void *argument, const struct hf_error *error)
+{
+    const struct query *query = argument;
+    if (query->given.trouble)
+        query->given.trouble(query->given.argument, error);
+}
+
+/* ---- Cursors ------------------------------------------------------------------------- */
+
+struct hf_index_cursor {
+    struct hf_client *client;
+    struct index *index; /* its own */
+    struct query query;
+    struct walk *walk;
+    struct hf_index_record *record; /* the one that was given last */
+};
+
+void hf_index_cursor_close(struct hf_index_cursor *cursor)
+{
+    if (!cursor)
+        return;
+    walk_close(cursor->walk);
+    hf_index_record_free(cursor->record);
+    query_release(&cursor->query);
+    index_close(cursor->index);
+    client_drop(cursor->client);
+    free(cursor);
+}
+
+static enum hf_status cursor_start(struct hf_index_cursor *cursor, struct hf_index *index,
+                                   const struct hf_index_query *query, struct hf_error *error)
+{
+    const struct index_visitor visitor = { .progress = tell_progress,
+                                           .argument = &cursor->query };
+    enum hf_status status = index_borrow(index, &cursor->index, error);
+    if (status == HF_OK)
+        status = query_init(&cursor->query, cursor->index, query, error);
+    if (status == HF_OK) {
+        cursor->record = record_new(&cursor->index->schema);
+        status = cursor->record ? HF_OK : error_no_memory(error);
+    }
+    if (status == HF_OK)
+        status = walk_open(cursor->index, &cursor->query.query, &visitor, &cursor->walk, error);
+    return status;
+}
+
+enum hf_status hf_index_cursor_open(struct hf_index *index, const struct hf_index_query *query,
+                                    struct hf_index_cursor **ret_cursor, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ret_cursor)
+        *ret_cursor = NULL;
+    if (ERROR_IF_NULL(error, index, ret_cursor) != HF_OK)
+        return HF_INVALID;
+    struct hf_index_cursor *cursor = calloc(1, sizeof *cursor);
+    if (!cursor)
+        return error_no_memory(error);
+    cursor->client = index->client;
+    client_keep(cursor->client);
+    enum hf_status status = cursor_start(cursor, index, query, &why);
+    if (status == HF_OK)
+        *ret_cursor = cursor;
+    else
+        hf_index_cursor_close(cursor);
+    return error_tell(error, status, &why);
+}
+
+/* All records of a cursor have the fields that the index had when it was opened. */
+enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
+                                    struct hf_index_record **ret_record, struct hf_error *error)
+{
+    struct record record;
+    struct hf_error why = { .status = HF_OK };
+    if (ret_record)
+        *ret_record = NULL;
+    if (ERROR_IF_NULL(error, cursor, ret_record) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = walk_next(cursor->walk, &record, &why);
+    if (status == HF_NOT_FOUND)
+        return error_set(error, HF_NOT_FOUND, "there are no more records");
+    if (status == HF_OK) {
+        cursor->record->decoded = false;
+        buffer_clear(&cursor->record->bytes);
+        if (!buffer_append(&cursor->record->bytes, record.bytes))
+            status = error_no_memory(&why);
+    }
+    if (status == HF_OK)
+        *ret_record = cursor->record;
+    return error_tell(error, status, &why);
+}
+
+struct hf_index_progress hf_index_cursor_progress(struct hf_index_cursor *cursor)
+{
+    struct walk_totals totals = { 0 };
+    if (cursor)
+        totals = walk_totals(cursor->walk);
+    return progress_of(&totals);
+}
+
+/* ---- Counting ------------------------------------------------------------------------ */
+
+enum hf_status hf_index_count(struct hf_index *index, const struct hf_index_query *query,
+                              uint64_t *ret_count, struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct query inside;
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, index, ret_count) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = index_borrow(index, &own, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    status = query_init(&inside, own, query, &why);
+    if (status == HF_OK) {
+        const struct index_visitor visitor = { .progress = tell_progress,
+                                               .trouble = tell_trouble,
+                                               .argument = &inside };
+        status = index_count(own, &inside.query, &visitor, ret_count, &why);
+    }
+    query_release(&inside);
+    index_give_back(index, own);
+    return error_tell(error, status, &why);
+}
+
+/* ---- Export -------------------------------------------------------------------------- */
+
+enum hf_status hf_index_export(struct hf_index *index, const struct hf_index_query *query,
+                               int fd, enum hf_index_format format,
+                               struct hf_index_progress *progress, struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct query inside;
+    struct walk_totals totals = { 0 };
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, index) != HF_OK || check_format(format, error) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = index_borrow(index, &own, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    status = query_init(&inside, own, query, &why);
+    if (status == HF_OK) {
+        const struct index_visitor visitor = { .progress = tell_progress,
+                                               .trouble = tell_trouble,
+                                               .argument = &inside };
+        status = index_export(own, &inside.query, fd, format, &visitor, &totals, &why);
+    }
+    if (progress)
+        *progress = progress_of(&totals);
+    query_release(&inside);
+    index_give_back(index, own);
+    return error_tell(error, status, &why);
+}

@@ -1,0 +1,147 @@
+/* text.c: records as usv, csv, tsv or JSON lines. */
+#include "index/text.h"
+
+#include "merge/format.h"
+
+/* ---- Values -------------------------------------------------------------------------- */
+
+/* In quotes when it has to be: RFC 4180. */
+static void append_csv(struct buffer *to, struct view value, char separator)
+{
+    bool plain = true;
+    for (size_t i = 0; i < value.size && plain; i++)
+        plain = value.data[i] != separator && !strchr("\"\r\n", value.data[i]);
+    if (plain) {
+        buffer_append(to, value);
+        return;
+    }
+    buffer_append_byte(to, '"');
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.data[i] == '"')
+            buffer_append_byte(to, '"');
+        buffer_append_byte(to, value.data[i]);
+    }
+    buffer_append_byte(to, '"');
+}
+
+static void append_json_byte(struct buffer *to, char byte)
+{
+    switch (byte) {
+    case '"': buffer_append(to, VIEW("\\\"")); return;
+    case '\\': buffer_append(to, VIEW("\\\\")); return;
+    case '\n': buffer_append(to, VIEW("\\n")); return;
+    case '\r': buffer_append(to, VIEW("\\r")); return;
+    case '\t': buffer_append(to, VIEW("\\t")); return;
+    default: buffer_print(to, "\\u%04x", (unsigned char)byte); return;
+    }
+}
+
+static bool is_plain_json(char byte)
+{
+    return (unsigned char)byte >= ' ' && byte != '"' && byte != '\\';
+}
+
+/* Values are UTF-8, which JSON takes as it is. */
+static void append_json(struct buffer *to, struct view value)
+{
+    buffer_append_byte(to, '"');
+    while (value.size > 0) {
+        size_t plain = 0;
+        while (plain < value.size && is_plain_json(value.data[plain]))
+            plain++;
+        buffer_append(to, view_first(value, plain));
+        if (plain < value.size)
+            append_json_byte(to, value.data[plain++]);
+        value = view_from(value, plain);
+    }
+    buffer_append_byte(to, '"');
+}
+
+/* ---- Records ------------------------------------------------------------------------- */
+
+static char between(enum hf_index_format format)
+{
+    return format == HF_INDEX_TSV ? '\t' : ',';
+}
+
+bool text_of_header(const struct schema *schema, enum hf_index_format format, struct buffer *to)
+{
+    if (format != HF_INDEX_CSV && format != HF_INDEX_TSV)
+        return true;
+    for (size_t i = 0; i < schema->field_count; i++) {
+        if (i > 0)
+            buffer_append_byte(to, between(format));
+        buffer_append(to, view_of(schema->fields[i]));
+    }
+    return buffer_append_byte(to, '\n');
+}
+
+static void append_value(const char *name, enum hf_index_format format, struct view value,
+                         struct buffer *to)
+{
+    if (format != HF_INDEX_NDJSON) {
+        append_csv(to, value, between(format));
+        return;
+    }
+    append_json(to, view_of(name));
+    buffer_append_byte(to, ':');
+    append_json(to, value);
+}
+
+/* The record was read before: its escapes are right. */
+static bool append_fields(const struct schema *schema, enum hf_index_format format,
+                          struct view record, struct buffer *space, struct buffer *to)
+{
+    bool more = true, good = true;
+    for (size_t i = 0; i < schema->field_count && good; i++) {
+        buffer_clear(space);
+        if (more)
+            good = field_read(space, field_cut(&record, &more));
+        if (i > 0)
+            buffer_append_byte(to, between(format));
+        append_value(schema->fields[i], format, buffer_view(space), to);
+    }
+    return good && !to->failed;
+}
+
+bool text_of_record(const struct schema *schema, enum hf_index_format format,
+                    struct view record, bool first, struct buffer *space, struct buffer *to)
+{
+    if (format == HF_INDEX_USV) {
+        if (first) /* whoever reads it takes one mark for that of the file */
+            buffer_append(to, view_first(record, format_mark_size(record)));
+        buffer_append(to, record);
+        return buffer_append(to, VIEW(RECORD_END));
+    }
+    bool is_json = format == HF_INDEX_NDJSON;
+    if (is_json)
+        buffer_append_byte(to, '{');
+    if (!append_fields(schema, format, record, space, to))
+        return false;
+    return buffer_append(to, is_json ? VIEW("}\n") : VIEW("\n"));
+}
+
+/* ---- Names --------------------------------------------------------------------------- */
+
+#define NAME_ROW_(name, word, ends) [HF_INDEX_##name] = (word),
+static const char *const format_names[] = { HF_INDEX_FORMAT_TABLE(NAME_ROW_) };
+#undef NAME_ROW_
+#define ENDS_ROW_(name, word, ends) [HF_INDEX_##name] = (ends),
+static const char *const format_ends[] = { HF_INDEX_FORMAT_TABLE(ENDS_ROW_) };
+#undef ENDS_ROW_
+
+const char *hf_index_format_name(enum hf_index_format format)
+{
+    return (unsigned)format < HF_INDEX_FORMAT_COUNT ? format_names[format] : "";
+}
+
+bool format_of_path(struct view path, enum hf_index_format *ret_format)
+{
+    for (unsigned i = 0; i < HF_INDEX_FORMAT_COUNT; i++)
+        for (struct view ends = view_of(format_ends[i]); ends.size > 0;)
+            if (view_ends_with(path, view_cut(&ends, ' '))) {
+                *ret_format = (enum hf_index_format)i;
+                return true;
+            }
+    return false;
+}

@@ -1,0 +1,88 @@
+#include "store/handle.h"
+
+#include "base/check.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static_assert((int)HF_STORE_CALL_PUT_FILE == (int)CALL_PUT_FILE &&
+                  (int)HF_STORE_CALL_COUNT == (int)CALL_KIND_COUNT,
+              "the calls of store.h and those of observe.h are the same, in the same order");
+
+/* ETags of a request as texts, which must not be larger than any there can be. */
+static const char *etag_text(const struct etag *etag, char text[HF_ETAG_MAX])
+{
+    static_assert(HF_ETAG_MAX == ETAG_BYTES_MAX + 1, "an ETag and its NUL");
+    memcpy(text, etag->data, etag->size);
+    text[etag->size] = '\0';
+    return text;
+}
+
+static void pass_on(void *argument, const struct observation *seen)
+{
+    struct hf_store *handle = argument;
+    const struct condition *condition = seen->condition;
+    char matched[HF_ETAG_MAX], etag[HF_ETAG_MAX], key[KEY_BYTES_MAX + 1];
+    check(seen->key.size <= KEY_BYTES_MAX);
+    memcpy(key, seen->key.size ? seen->key.data : "", seen->key.size);
+    key[seen->key.size] = '\0';
+    bool matches = condition && condition->kind == CONDITION_MATCH;
+    struct hf_store_request request = {
+        .call = (enum hf_store_call)seen->kind,
+        .key = key,
+        .key_size = seen->key.size,
+        .if_absent = condition && condition->kind == CONDITION_ABSENT,
+        .if_match = matches ? etag_text(&condition->etag, matched) : NULL,
+        .status = seen->error->status,
+        .why = seen->error->status == HF_OK ? "" : seen->error->why,
+        .etag = seen->etag ? etag_text(seen->etag, etag) : NULL,
+        .sent_bytes = seen->bytes_sent,
+        .received_bytes = seen->bytes_received,
+        .took_us = seen->took.us,
+        .first_of_batch = seen->first_of_batch,
+    };
+    handle->trace(handle->trace_argument, &request);
+}
+
+enum hf_status store_handle_new(
+    struct store *store, void (*trace)(void *argument, const struct hf_store_request *request),
+    void *trace_argument, struct hf_store **ret_handle, struct hf_error *error)
+{
+    struct hf_store *handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return error_no_memory(error);
+    *handle = (struct hf_store){
+        .store = store, .users = 1, .trace = trace, .trace_argument = trace_argument
+    };
+    enum hf_status status = HF_OK;
+    if (trace)
+        status =
+            store_observe(store, (struct observer){ pass_on, handle }, &handle->store, error);
+    if (status == HF_OK)
+        *ret_handle = handle;
+    else
+        free(handle);
+    return status;
+}
+
+enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error)
+{
+    if (!handle->for_locks && bucket_check(handle->store, BUCKET_LOCKS, error) != HF_OK)
+        return error->status;
+    handle->for_locks = true;
+    return HF_OK;
+}
+
+struct hf_store *store_handle_keep(struct hf_store *handle)
+{
+    atomic_fetch_add(&handle->users, 1);
+    return handle;
+}
+
+void store_handle_drop(struct hf_store *handle)
+{
+    if (!handle || atomic_fetch_sub(&handle->users, 1) > 1)
+        return;
+    store_close(handle->store);
+    free(handle);
+}
