@@ -89,6 +89,12 @@ static void a_partition_that_cannot_be_is_invalid_and_one_that_is_not_is_not_fou
     options.allow_exec_count = 1;
     assert_status(HF_INVALID, hf_compact_open(desk.client, "p", &options, &other, &desk.error),
                   &desk.error);
+    const char *path = desk_file(&desk, "a",
+                                 "k\x1f"
+                                 "1767225601\n");
+    assert_status(HF_NOT_FOUND,
+                  hf_compact_ingest(desk.compact, &path, 1, NULL, NULL, &desk.error),
+                  &desk.error);
     assert_status(HF_NOT_FOUND, hf_compact_pause(desk.compact, "x", "y", &desk.error),
                   &desk.error);
     assert_status(HF_NOT_FOUND, hf_compact_run(desk.compact, NULL, NULL, &desk.error),
@@ -476,6 +482,83 @@ static void status_counts_levels_and_lists_what_was_done(void **state)
     desk_close(&desk);
 }
 
+/* ---- Trouble ------------------------------------------------------------------------- */
+
+static void note_trouble(void *argument, const struct hf_compact_trouble *trouble)
+{
+    assert_int_equal(trouble->status, HF_CORRUPT);
+    assert_string_equal(trouble->part, "p");
+    assert_true(trouble->why[0] != '\0');
+    ++*(unsigned *)argument;
+}
+
+static bool see_none(void *argument, const struct hf_chunk_info *chunk)
+{
+    (void)argument, (void)chunk;
+    fail_msg("a chunk of a catalog that cannot be read");
+    return true;
+}
+
+static void a_catalog_that_cannot_be_read_is_told_and_left_as_it_is(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_options options = HF_COMPACT_OPTIONS;
+    struct hf_compact *compact;
+    struct hf_compact_reader *reader;
+    unsigned troubles = 0;
+    if (!desk_is_dir())
+        return;
+    desk_open(&desk, &settings);
+    desk_fill(&desk, 1);
+    put_by_hand(&desk, "metadata/p/catalog.json", "what is this?");
+    options.trouble = note_trouble;
+    options.argument = &troubles;
+    GOOD(&desk, hf_compact_open(desk.client, "p", &options, &compact, &desk.error));
+    assert_status(HF_CORRUPT,
+                  hf_compact_chunks(compact, HF_CHUNKS_LIVE, see_none, NULL, &desk.error),
+                  &desk.error);
+    assert_int_equal(troubles, 1);
+    assert_status(HF_CORRUPT, hf_compact_reader_open(compact, NULL, &reader, &desk.error),
+                  &desk.error);
+    assert_null(reader);
+    assert_status(HF_CORRUPT, hf_compact_set(compact, &settings, &desk.error), &desk.error);
+    GOOD(&desk, hf_compact_pause(compact, "look at it first", NULL, &desk.error));
+    hf_compact_close(compact);
+    desk_close(&desk);
+}
+
+static void a_command_of_the_bucket_runs_only_where_it_is_allowed(void **state)
+{
+    (void)state;
+    static const char *const programs[] = { "/usr/bin/sort" };
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_options options = HF_COMPACT_OPTIONS;
+    struct hf_compact_status status = HF_COMPACT_STATUS;
+    struct hf_compact_plan_report report = HF_COMPACT_PLAN_REPORT;
+    struct hf_compact *allowed;
+    settings.command = "sort -o {output} {inputs}";
+    desk_open(&desk, &settings);
+    desk_fill(&desk, 3);
+    GOOD(&desk, hf_compact_get_status(desk.compact, NULL, &status, &desk.error));
+    assert_true(status.exec_denied && status.exec_why[0] != '\0');
+    GOOD(&desk, hf_compact_plan(desk.compact, false, NULL, NULL, &report, &desk.error));
+    assert_true(report.why[0] != '\0');
+    assert_status(HF_DENIED, hf_compact_run(desk.compact, NULL, NULL, &desk.error),
+                  &desk.error);
+    options.allow_exec = programs;
+    options.allow_exec_count = 1;
+    options.scratch_folder = desk.folder;
+    GOOD(&desk, hf_compact_open(desk.client, "p", &options, &allowed, &desk.error));
+    GOOD(&desk, hf_compact_run(allowed, NULL, NULL, &desk.error));
+    hf_compact_close(allowed);
+    assert_int_equal(desk_count(&desk).chunks, 1);
+    assert_int_equal(desk_count(&desk).rows, 3);
+    desk_close(&desk);
+}
+
 /* ---- Fsck ---------------------------------------------------------------------------- */
 
 struct findings {
@@ -578,6 +661,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_quarantined_chunk_is_left_out_until_it_is_released),
         cmocka_unit_test(a_callback_may_ask_the_partition_itself),
         cmocka_unit_test(status_counts_levels_and_lists_what_was_done),
+        cmocka_unit_test(a_catalog_that_cannot_be_read_is_told_and_left_as_it_is),
+        cmocka_unit_test(a_command_of_the_bucket_runs_only_where_it_is_allowed),
         cmocka_unit_test(fsck_finds_nothing_in_a_sound_bucket_and_what_is_missing_in_another),
         cmocka_unit_test(every_table_has_its_names),
     };
