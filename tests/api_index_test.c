@@ -66,10 +66,11 @@ static void another_index_of_the_same_name_is_refused(void **state)
     hf_index_close(index);
 }
 
+#define NAMES_TEXT_MAX 100
 static bool note_name(void *argument, const char *name)
 {
-    strcat(argument, name);
-    strcat(argument, " ");
+    char *text = argument;
+    snprintf(text + strlen(text), NAMES_TEXT_MAX - strlen(text), "%s ", name);
     return strcmp(name, "middle") != 0;
 }
 
@@ -78,7 +79,7 @@ static void indexes_are_listed_until_it_is_enough(void **state)
     struct place *place = *state;
     static const char *const names[] = { "first", "middle", "zlast" };
     struct hf_index_options options = hosts_options(3);
-    char text[100] = "";
+    char text[NAMES_TEXT_MAX] = "";
     OK(hf_index_list(place->client, note_name, text, &place->error));
     assert_string_equal(text, "");
     for (int i = 0; i < 3; i++) {

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A lock that was used leaves a table, and a namespace. */
@@ -205,16 +206,18 @@ static void a_sweeper_outlives_its_client(void **state)
 
 /* ---- What there is to do ------------------------------------------------------------- */
 
+#define NAMES_TEXT_MAX 200
 static bool note_name(void *argument, const char *ns)
 {
-    strcat(argument, ns);
+    char *text = argument;
+    snprintf(text + strlen(text), NAMES_TEXT_MAX - strlen(text), "%s", ns);
     return strcmp(ns, "default") != 0;
 }
 
 static void namespaces_are_told_in_order_until_it_is_enough(void **state)
 {
     struct place *place = *state;
-    char text[200] = "";
+    char text[NAMES_TEXT_MAX] = "";
     OK(hf_sweep_namespaces(place->client, false, note_name, text, &place->error));
     assert_string_equal(text, "default");
     if (!place_is_shared(place))
