@@ -359,6 +359,121 @@ static void status_tells_who_holds_a_shard_and_is_cancelled_by_progress(void **s
     hf_index_close(index);
 }
 
+/* ---- Damage -------------------------------------------------------------------------- */
+
+/* As a disk, or somebody who knows no better, would. */
+static void put_object(struct place *place, const char *key, const char *text)
+{
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    options.force = true;
+    OK(hf_store_put(hf_client_store(place->client), key, text, strlen(text), &options, NULL,
+                    &place->error));
+}
+
+static void note_trouble(void *argument, const struct hf_error *why)
+{
+    assert_int_equal(why->status, HF_CORRUPT);
+    ++*(int *)argument;
+}
+
+/* Forty keys, compiled; then one shard is damaged. */
+static struct hf_index *make_damaged(struct place *place)
+{
+    struct hf_index *index = hosts_make(place);
+    hosts_put_forty(place, index);
+    OK(hf_index_compile(index, NULL, NULL, &place->error));
+    put_object(place, "indexes/hosts/shards/c.usv", "this is no shard\n");
+    return index;
+}
+
+static void a_damaged_shard_is_told_and_the_others_are_read(void **state)
+{
+    struct place *place = *state;
+    struct hf_index *index = make_damaged(place);
+    struct hf_index_query query = HF_INDEX_QUERY;
+    struct hf_index_cursor *cursor;
+    struct hf_index_record *record;
+    struct hf_index_progress progress;
+    uint64_t count = 77, records = 0;
+    int troubles = 0, told = 0;
+    enum hf_status status;
+    OK(hf_index_cursor_open(index, NULL, &cursor, &place->error));
+    while ((status = hf_index_cursor_next(cursor, &record, &place->error)) != HF_NOT_FOUND) {
+        assert_true(status == HF_OK || (status == HF_CORRUPT && !record));
+        records += status == HF_OK;
+        troubles += status == HF_CORRUPT;
+    }
+    hf_index_cursor_close(cursor);
+    assert_int_equal(troubles, 1);
+    assert_true(records > 30 && records < 40);
+    query.trouble = note_trouble;
+    query.argument = &told;
+    IS(HF_CORRUPT, hf_index_count(index, &query, &count, &place->error));
+    assert_int_equal(count, 77);
+    int fd = place_file(place, "");
+    IS(HF_CORRUPT, hf_index_export(index, &query, fd, HF_INDEX_USV, &progress, &place->error));
+    assert_int_equal(progress.records, records);
+    assert_int_equal(told, 2);
+    close(fd);
+    hf_index_close(index);
+}
+
+static void records_of_a_damaged_shard_stay_in_its_inbox(void **state)
+{
+    struct place *place = *state;
+    struct hf_index *index = make_damaged(place);
+    struct hf_index_load_options options = HF_INDEX_LOAD_OPTIONS;
+    struct hf_index_load_report report = HF_INDEX_LOAD_REPORT;
+    struct hf_index_compile_report compiled = HF_INDEX_COMPILE_REPORT;
+    static char text[40000] = "host,owner,seen\n";
+    int told = 0;
+    for (int i = 0; i < 500; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "h%d,ada," T2 "\n", i);
+    int fd = place_file(place, text);
+    options.straight = true;
+    options.trouble = note_trouble;
+    options.argument = &told;
+    IS(HF_CORRUPT, hf_index_load(index, fd, HF_INDEX_CSV, &options, &report, &place->error));
+    assert_true(report.complete && report.records == 500 && report.damaged > 8);
+    assert_int_equal(told, 1);
+    IS(HF_CORRUPT, hf_index_compile(index, NULL, &compiled, &place->error));
+    assert_int_equal(compiled.shards_failed, 1);
+    close(fd);
+    hf_index_close(index);
+}
+
+static void what_cannot_be_read_is_set_aside_with_the_reason(void **state)
+{
+    struct place *place = *state;
+    struct hf_index *index = hosts_make(place);
+    struct hf_index_status_options options = HF_INDEX_STATUS_OPTIONS;
+    struct hf_index_compile_report report = HF_INDEX_COMPILE_REPORT;
+    struct hf_index_stats stats = HF_INDEX_STATS;
+    struct hf_index_cursor *cursor;
+    struct hf_index_record *record;
+    int reasons = 0;
+    put_object(place, "indexes/hosts/a.usv",
+               "a\x1f"
+               "ada\x1fsoon\n");
+    put_object(place, "indexes/hosts/b.usv",
+               "b\x1f"
+               "ada\x1f" T1 "\n");
+    OK(hf_index_cursor_open(index, NULL, &cursor, &place->error));
+    OK(hf_index_cursor_next(cursor, &record, &place->error));
+    IS(HF_NOT_FOUND, hf_index_cursor_next(cursor, &record, &place->error));
+    assert_int_equal(hf_index_cursor_progress(cursor).unreadable, 1);
+    hf_index_cursor_close(cursor);
+    OK(hf_index_compile(index, NULL, &report, &place->error));
+    assert_int_equal(report.folded.aside, 1);
+    options.aside = note_aside;
+    options.argument = &reasons;
+    OK(hf_index_status(index, &options, &stats, &place->error));
+    assert_int_equal(stats.aside, 1);
+    assert_int_equal(reasons, 1);
+    assert_owner(place, index, "b", "ada");
+    hf_index_close(index);
+}
+
 static void every_end_and_outcome_has_a_word(void **state)
 {
     (void)state;
@@ -382,6 +497,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_shard_is_compiled_alone),
         cmocka_unit_test(a_compile_is_stopped_and_a_watcher_ends_so),
         cmocka_unit_test(status_tells_who_holds_a_shard_and_is_cancelled_by_progress),
+        cmocka_unit_test(a_damaged_shard_is_told_and_the_others_are_read),
+        cmocka_unit_test(records_of_a_damaged_shard_stay_in_its_inbox),
+        cmocka_unit_test(what_cannot_be_read_is_set_aside_with_the_reason),
         cmocka_unit_test(every_end_and_outcome_has_a_word),
     };
     return place_run(argc, argv, tests, sizeof tests / sizeof *tests);
