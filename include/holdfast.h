@@ -73,6 +73,7 @@
  *     holdfast/index.h   the latest record of each key
  *     holdfast/key.h     keys with state, transactions
  *     holdfast/lock.h    locks
+ *     holdfast/observe.h who holds what, events, counters
  *     holdfast/store.h   objects of a store by hand; the probe, the store's clock, restores
  *     holdfast/sweep.h   what nobody touches any more is cleared away */
 #ifndef HOLDFAST_H
@@ -84,6 +85,7 @@
 #include "holdfast/index.h"
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
+#include "holdfast/observe.h"
 #include "holdfast/store.h"
 #include "holdfast/sweep.h"
 
