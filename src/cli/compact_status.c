@@ -106,7 +106,9 @@ static json_t *lease_as_job(const struct lease_table *table, const struct lease 
 {
     json_t *object = json_object();
     struct span left = lease_left(lease, evidence);
-    json_add(&object, "state", json_string(lease_state(&table->settings, lease, evidence)));
+    json_add(&object, "state",
+             json_string(
+                 hf_lease_state_name(lease_shown_state(&table->settings, lease, evidence))));
     json_add_words(&object, "holder", lease->holder);
     json_add_count(&object, "level", lease->level);
     json_add_count(&object, "chunks", lease->scope_count);
@@ -128,7 +130,10 @@ static void note_barrier(struct overview *view, const struct lease_table *table,
                          const struct lease *lease, const struct evidence *evidence)
 {
     struct buffer text = BUFFER_INIT(HF_WHY_MAX);
-    append_barrier(&text, &table->settings, evidence, lease);
+    enum lease_proof proof;
+    struct mono_time end = lease_provable_at(&table->settings, lease, evidence, &proof);
+    append_barrier_words(&text, lease->holder, lease->acquired_at,
+                         mono_since(end, evidence->now));
     snprintf(view->blocked, sizeof view->blocked, "%.*s", VIEW_ARGS(buffer_view(&text)));
     buffer_release(&text);
 }
