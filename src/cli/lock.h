@@ -132,25 +132,16 @@ const char *user_name(char text[USER_TEXT_MAX]);
 /* A span cut to what people care about: "1h2m3s", "12s", "250ms". */
 const char *brief_text(struct span span, char text[SPAN_TEXT_MAX]);
 
-/* How long an active lease has still to go, as far as can be told; negative: it is over. */
-struct span lease_left(const struct lease *lease, const struct evidence *evidence);
-
 /* "over": provably, so anybody may take it over; "overdue": its time is past, and nothing proves
  * it yet; else the name of its status. */
 const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
                         const struct evidence *evidence);
-
-/* How long ago it was acquired, by the calendar. */
-struct span lease_held(const struct lease *lease, const struct evidence *evidence);
 
 /* How many wait in the table who would be in the way of this lease. */
 size_t lease_waiters(const struct lease_table *table, const struct lease *lease);
 
 /* "deploy", "tree:/a", "chunk:a and 3 more"; for a barrier "everything in TABLE". */
 void append_scopes(struct buffer *to, const struct sight *sight, const struct lease *lease);
-
-/* Whether it is a barrier: nobody holds it, and nothing is granted until it is over. */
-bool lease_is_barrier(const struct lease *lease);
 
 /* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". */
 void append_barrier(struct buffer *to, const struct lease_settings *settings,

@@ -11,30 +11,10 @@ const char *brief_text(struct span span, char text[SPAN_TEXT_MAX])
     return span_text(SPAN_US(span.us / unit * unit), text);
 }
 
-/* On the clock that the lease itself names where that is ours too, else by the calendar. */
-struct span lease_left(const struct lease *lease, const struct evidence *evidence)
-{
-    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
-                      view_equal(lease->clock, evidence->clock);
-    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
-                      : wall_since(lease->expires_at, evidence->wall);
-}
-
 const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
                         const struct evidence *evidence)
 {
-    if (lease->status != LEASE_ACTIVE)
-        return lease_status_name(lease->status);
-    if (lease_judge(settings, lease, evidence) != PROOF_NONE)
-        return "over";
-    return lease_left(lease, evidence).us > 0 ? lease_status_name(LEASE_ACTIVE) : "overdue";
-}
-
-struct span lease_held(const struct lease *lease, const struct evidence *evidence)
-{
-    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
-    struct span held = wall_since(end, lease->acquired_at);
-    return held.us > 0 ? held : SPAN_US(0);
+    return hf_lease_state_name(lease_shown_state(settings, lease, evidence));
 }
 
 size_t lease_waiters(const struct lease_table *table, const struct lease *lease)
@@ -58,11 +38,6 @@ void append_scopes(struct buffer *to, const struct sight *sight, const struct le
         buffer_append(to, view_of(scope_text(&lease->scopes[0], text)));
     if (lease->scope_count > 1)
         buffer_print(to, " and %zu more", lease->scope_count - 1);
-}
-
-bool lease_is_barrier(const struct lease *lease)
-{
-    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
 }
 
 void append_barrier(struct buffer *to, const struct lease_settings *settings,

@@ -151,3 +151,42 @@ const char *lease_proof_name(enum lease_proof proof)
     };
     return names[proof];
 }
+
+/* ---- For people ---------------------------------------------------------------------- */
+
+/* On the clock that the lease itself names where that is ours too, else by the calendar. */
+struct span lease_left(const struct lease *lease, const struct evidence *evidence)
+{
+    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
+                      view_equal(lease->clock, evidence->clock);
+    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
+                      : wall_since(lease->expires_at, evidence->wall);
+}
+
+enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
+                                      const struct lease *lease,
+                                      const struct evidence *evidence)
+{
+    static const enum hf_lease_state ended[] = {
+        [LEASE_COMPLETED] = HF_LEASE_COMPLETED, [LEASE_FAILED] = HF_LEASE_FAILED,
+        [LEASE_RELEASED] = HF_LEASE_RELEASED,   [LEASE_EXPIRED] = HF_LEASE_EXPIRED,
+        [LEASE_BROKEN] = HF_LEASE_BROKEN,
+    };
+    if (lease->status != LEASE_ACTIVE)
+        return ended[lease->status];
+    if (lease_judge(settings, lease, evidence) != PROOF_NONE)
+        return HF_LEASE_OVER;
+    return lease_left(lease, evidence).us > 0 ? HF_LEASE_ACTIVE : HF_LEASE_OVERDUE;
+}
+
+struct span lease_held(const struct lease *lease, const struct evidence *evidence)
+{
+    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
+    struct span held = wall_since(end, lease->acquired_at);
+    return held.us > 0 ? held : SPAN_US(0);
+}
+
+bool lease_is_barrier(const struct lease *lease)
+{
+    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
+}

@@ -194,4 +194,21 @@ bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence);
 
+/* ---- For people ---------------------------------------------------------------------- */
+
+/* How long an active lease has still to go, as far as can be told; negative: it is past that. */
+struct span lease_left(const struct lease *lease, const struct evidence *evidence);
+
+/* OVER: provably, so anybody may take it over; OVERDUE: its time is past, and nothing proves it
+ * yet; else what it says itself. */
+enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
+                                      const struct lease *lease,
+                                      const struct evidence *evidence);
+
+/* How long it has been held, or was, by the calendar; not below zero. */
+struct span lease_held(const struct lease *lease, const struct evidence *evidence);
+
+/* Whether it is a barrier: nobody holds it, and nothing is granted until it is over. */
+bool lease_is_barrier(const struct lease *lease);
+
 #endif

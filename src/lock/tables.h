@@ -53,6 +53,10 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
  * one that is damaged. */
 bool table_key_is_ours(struct view key);
 
+/* The name whose table it is, in this namespace. False: it is of something else, or of another
+ * namespace, and the name is empty. */
+bool name_of_table(struct view ns, struct view key, char ret_name[NAME_BYTES_MAX + 1]);
+
 /* Whether it is the table of the chunks and pins of some partition. */
 bool table_key_is_of_chunks(struct view key);
 
