@@ -1,6 +1,6 @@
-/* api_events_test.c [sqlite]: what the header observe.h says of events and counters, against a client
- * that has only holdfast.h. On sqlite: the second client is another one; in memory, where a store is
- * its client's own, it is the same. */
+/* api_events_test.c [sqlite]: what the header observe.h says of events and counters, with
+ * holdfast.h alone. On sqlite: the second client is another one; in memory, where a store is its
+ * client's own, it is the same. */
 #include "holdfast.h"
 
 #include "test.h"

@@ -24,8 +24,9 @@
  *
  * THREADS. Every function may be called from any thread, on the same handle too, except that
  * ..._close and ..._free must be the last call on a handle. A client has threads of its own,
- * started with the first lock that is held, and one that tells events to whoever asks for them. After fork() a child must not use the handles of its
- * parent. The library never logs, exits or installs signal handlers. */
+ * started with the first lock that is held, and one that tells events to whoever asks for them.
+ * After fork() a child must not use the handles of its parent. The library never logs, exits or
+ * installs signal handlers. */
 #ifndef HOLDFAST_BASE_H
 #define HOLDFAST_BASE_H
 

@@ -210,6 +210,9 @@ struct hf_lease_info {
     size_t waiters;            /* how many wait in the table who would be in its way */
 };
 
+/* The holder of a barrier in a table that was damaged and replaced. */
+#define HF_TABLE_REPLACED "replaced a damaged table"
+
 /* Called for each. */
 typedef bool hf_each_lease(void *argument, const struct hf_lease_info *lease);
 

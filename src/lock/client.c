@@ -57,8 +57,8 @@ static struct lease_settings settings_of(const struct store *store,
     return settings;
 }
 
-/* What can fail: the client, its events and, for one that counts them, an eye on its requests. NULL,
- * with the error, when it does. */
+/* What can fail: the client, its events and, for one that counts them, an eye on its requests.
+ * NULL, with the error, when it does. */
 static struct hf_client *client_alloc(struct store **store,
                                       const struct hf_client_options *options, bool counts,
                                       struct hf_error *error)

@@ -68,7 +68,7 @@ enum hf_status table_keep_aside(struct table_space *space, struct view key, stru
                                 struct mono_time deadline, struct hf_error *error);
 
 /* The holder of the barrier then. */
-#define TABLE_REPLACED "replaced a damaged table"
+#define TABLE_REPLACED HF_TABLE_REPLACED
 
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held
