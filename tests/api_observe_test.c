@@ -1,5 +1,5 @@
-/* api_observe_test.c [sqlite]: what the header observe.h says of looking at leases, and at who is in
- * the way; with holdfast.h alone. Keys and transactions are in api_key_test.c. */
+/* api_observe_test.c [sqlite]: what the header observe.h says of looking at leases, and at who is
+ * in the way; with holdfast.h alone. Keys and transactions are in api_key_test.c. */
 #include "holdfast.h"
 
 #include "test.h"

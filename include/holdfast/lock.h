@@ -37,6 +37,10 @@ enum hf_lock_event {
     HF_LOCK_GONE,   /* no longer ours; nobody else can have it yet unless it was broken */
 };
 
+/* Every ttl is within these; a client may allow less (ttl_max_ms). */
+#define HF_TTL_MS_MIN 100
+#define HF_TTL_MS_MAX 86400000
+
 /* For `once_slack_ms`: no slack at all. */
 #define HF_NO_SLACK (-1)
 

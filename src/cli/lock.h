@@ -7,7 +7,6 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
-#include "lock/look.h"
 
 enum hf_status run_acquire(struct cli *cli);
 enum hf_status run_renew(struct cli *cli);

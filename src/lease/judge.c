@@ -16,17 +16,6 @@ struct lease_settings lease_settings_default(void)
     };
 }
 
-enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
-                         struct hf_error *error)
-{
-    char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX], given[SPAN_TEXT_MAX];
-    if (ttl.us >= least.us && ttl.us <= most.us)
-        return HF_OK;
-    return error_set(error, HF_INVALID, "the ttl must be between %s and %s, not %s%s%s",
-                     span_text(least, from), span_text(most, to), span_text(ttl, given),
-                     how ? "; " : "", how ? how : "");
-}
-
 enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error)
 {
     const int64_t most = INT64_MAX / 1000;

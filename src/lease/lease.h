@@ -32,17 +32,12 @@ struct lease_settings {
     bool watch_only;            /* takeover=observed: store time proves nothing */
 };
 
-#define LEASE_TTL_MS_MIN 100
+#define LEASE_TTL_MS_MIN HF_TTL_MS_MIN
 
 /* No ttl is longer, whatever a table or a client allows. */
-#define LEASE_TTL_MAX SPAN_S(24 * 3600)
+#define LEASE_TTL_MAX SPAN_MS(HF_TTL_MS_MAX)
 
-/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which
- * may be NULL, says what to do about it. */
-enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
-                         struct hf_error *error);
-
-/* The same for milliseconds of a caller, within what is possible at all. */
+/* Whether milliseconds of a caller are within what is possible at all: OK, or INVALID. */
 enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error);
 
 /* The defaults, for stores on the network. */
