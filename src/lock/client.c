@@ -5,6 +5,7 @@
 #include "base/layout.h"
 #include "lock/expiry.h"
 #include "store/handle.h"
+#include "store/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,8 @@ static struct hf_client *client_alloc(struct store **store,
         free(client);
         return NULL;
     }
-    if (counts && store_observe(*store, events_observer(client), store, error) != HF_OK) {
+    if (counts &&
+        store_observe(*store, (struct observer){ events_saw, client }, store, error) != HF_OK) {
         events_release(client);
         free(client);
         return NULL;

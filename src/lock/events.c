@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "lock/handle.h"
+#include "store/observe.h"
 
 #include <stdlib.h>
 
@@ -167,7 +168,7 @@ void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status st
 
 /* ---- Requests ------------------------------------------------------------------------ */
 
-static void saw_request(void *argument, const struct observation *seen)
+void events_saw(void *argument, const struct observation *seen)
 {
     static const enum hf_request_kind kinds[CALL_KIND_COUNT] = {
         [CALL_GET] = HF_REQUEST_GET,           [CALL_PUT] = HF_REQUEST_PUT,
@@ -194,9 +195,4 @@ static void saw_request(void *argument, const struct observation *seen)
                                   .bytes_sent = seen->bytes_sent,
                                   .bytes_received = seen->bytes_received,
                                   .took = seen->took });
-}
-
-struct observer events_observer(struct hf_client *client)
-{
-    return (struct observer){ saw_request, client };
 }

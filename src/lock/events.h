@@ -7,15 +7,16 @@
 #ifndef LOCK_EVENTS_H
 #define LOCK_EVENTS_H
 
+#include "base/error.h"
 #include "base/moment.h"
 #include "base/view.h"
 #include "env/env.h"
-#include "store/observe.h"
 
 #include <stdatomic.h>
 
 struct hf_client;
 struct hf_lock;
+struct observation;
 
 /* Events that wait to be told; further ones are dropped and counted. */
 #define EVENTS_MAX 4096
@@ -75,7 +76,7 @@ void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status st
 /* Whether anybody asked to be told, so that what only a telling needs can be left out. */
 bool events_wanted(const struct hf_client *client);
 
-/* Counts requests, and has them told. */
-struct observer events_observer(struct hf_client *client);
+/* Counts a request of a client, and has it told: for an observer of its store. */
+void events_saw(void *client, const struct observation *seen);
 
 #endif
