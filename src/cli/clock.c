@@ -1,5 +1,4 @@
 /* clock.c: `clock`: what is known of the store's clock, and from what. */
-#include "doc/clock.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"
 

@@ -1,7 +1,6 @@
 /* key_lease.c: `key acquire`, `key renew` and `key release`: the lease of a key, which outlives
  * the command and is passed on as text. */
 #include "base/layout.h"
-#include "base/limits.h"
 #include "cli/connect.h"
 #include "cli/json_add.h"
 #include "cli/key.h"

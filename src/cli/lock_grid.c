@@ -1,5 +1,4 @@
 /* lock_grid.c: leases in columns. */
-#include "base/limits.h"
 #include "base/parse.h"
 #include "cli/lock.h"
 

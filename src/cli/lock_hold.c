@@ -1,6 +1,5 @@
 /* lock_hold.c: `acquire`, `renew` and `release`: a lease that outlives the command, passed on
  * as text; and how the other commands come to hold one. */
-#include "base/limits.h"
 #include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"

@@ -1,5 +1,4 @@
 /* locks.c: `locks ls`, `locks show` and `locks break`. */
-#include "base/limits.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"

@@ -1,6 +1,5 @@
 /* locks_watch.c: `locks watch`: who holds what, kept up to date on a terminal, or as a line for
  * each change where there is none. */
-#include "base/limits.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"

@@ -1,6 +1,5 @@
 /* run_wait.c: how `holdfast run` comes to hold its lock: a thread waits, and we look after
  * signals and the terminal meanwhile. */
-#include "base/limits.h"
 #include "cli/interrupt.h"
 #include "cli/lock.h"
 #include "cli/progress.h"
