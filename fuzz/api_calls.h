@@ -23,6 +23,7 @@
 #define INFO(i)          play_key_info(play, i)
 #define IF(i)            play_key_if(play, i)
 #define DECISION(i)      ((enum hf_decision)(play_byte(play, i) % 3))
+#define DECIDED(i)       ((enum hf_decision *)OUT(i, word))
 #define ERROR(i)         play_error(play, i)
 
 #define BASE_CALLS(ROW)                                                               \
@@ -119,8 +120,203 @@
                                        hf_txn_acquire(TXN(0), NAMES(1), NAME_COUNT(1),         \
                                                       play_key_options(play, 2), WAIT_MS(3),   \
                                                       OUT(4, made_many[0]), ERROR(5))))        \
-    ROW(hf_txn_commit, play_status(play, hf_txn_commit(TXN(0), OUT(1, decision), ERROR(2))))   \
-    ROW(hf_txn_rollback, play_status(play, hf_txn_rollback(TXN(0), OUT(1, decision), ERROR(2))))
+    ROW(hf_txn_commit, play_status(play, hf_txn_commit(TXN(0), DECIDED(1), ERROR(2))))         \
+    ROW(hf_txn_rollback, play_status(play, hf_txn_rollback(TXN(0), DECIDED(1), ERROR(2))))
+
+#define STORE(i)        ((struct hf_store *)play_handle(play, KIND_STORE, i))
+#define REPORT(i, type) ((struct type *)play_report(play, i, sizeof(struct type)))
+#define STORE_CALLS(ROW)                                                                       \
+    ROW(hf_store_is_url, hf_store_is_url(TEXT(0)))                                             \
+    ROW(hf_store_url_absolute,                                                                 \
+        play_status(play, hf_store_url_absolute(play_url(play, 0), OUT(1, url[0]), ERROR(2)))) \
+    ROW(hf_store_check_present,                                                                \
+        play_status(play, hf_store_check_present(play_url(play, 0), ERROR(1))))                \
+    ROW(hf_store_call_name, hf_store_call_name((enum hf_store_call)play_byte(play, 0)))        \
+    ROW(hf_store_open, play_made(play, KIND_STORE, 0,                                          \
+                                 hf_store_open(play_url(play, 1), play_store_options(play, 2), \
+                                               MADE_AT(3, hf_store), ERROR(4))))               \
+    ROW(hf_store_close, hf_store_close(TAKE(STORE, 0)))                                        \
+    ROW(hf_client_open_on, play_made(play, KIND_CLIENT, 0,                                     \
+                                     hf_client_open_on(STORE(1), play_client_options(play, 2), \
+                                                       MADE_AT(3, hf_client), ERROR(4))))      \
+    ROW(hf_client_store,                                                                       \
+        play_status(play, hf_store_get_file(hf_client_store(CLIENT(0)), TEXT(1), FILE_AT(2),   \
+                                            play_get_options(play, 3),                         \
+                                            REPORT(4, hf_object_info), ERROR(5))))             \
+    ROW(hf_store_get,                                                                          \
+        play_made_data(play, hf_store_get(STORE(0), TEXT(1), SIZE_MAX_OF(2),                   \
+                                          play_get_options(play, 3), OUT(4, data),             \
+                                          OUT(5, size), REPORT(6, hf_object_info), ERROR(7)))) \
+    ROW(hf_store_get_file,                                                                     \
+        play_status(play, hf_store_get_file(STORE(0), TEXT(1), FILE_AT(2),                     \
+                                            play_get_options(play, 3),                         \
+                                            REPORT(4, hf_object_info), ERROR(5))))             \
+    ROW(hf_store_put,                                                                          \
+        play_status(play, hf_store_put(STORE(0), TEXT(1), BYTES(2), play_put_options(play, 3), \
+                                       REPORT(4, hf_object_info), ERROR(5))))                  \
+    ROW(hf_store_put_file,                                                                     \
+        play_status(play, hf_store_put_file(STORE(0), TEXT(1), FILE_AT(2),                     \
+                                            play_put_options(play, 3),                         \
+                                            REPORT(4, hf_object_info), ERROR(5))))             \
+    ROW(hf_store_delete,                                                                       \
+        play_status(play, hf_store_delete(STORE(0), TEXT(1), play_delete_options(play, 2),     \
+                                          ERROR(3))))                                          \
+    ROW(hf_store_delete_many,                                                                  \
+        play_status(play, hf_store_delete_many(STORE(0), NAMES(1), NULL, NAME_COUNT(1),        \
+                                               play_delete_options(play, 2), each_deleted,     \
+                                               NULL, ERROR(3))))                               \
+    ROW(hf_store_check_key,                                                                    \
+        play_status(play, hf_store_check_key(TEXT(0), play_byte(play, 1) & 1,                  \
+                                             play_byte(play, 1) & 2, ERROR(2))))               \
+    ROW(hf_store_list,                                                                         \
+        play_status(play, hf_store_list(STORE(0), TEXT(1), play_list_options(play, 2),         \
+                                        each_entry, NULL, ERROR(3))))                          \
+    ROW(hf_store_copy,                                                                         \
+        play_status(play, hf_store_copy(STORE(0), TEXT(1), STORE(2), TEXT(3),                  \
+                                        play_copy_options(play, 4),                            \
+                                        REPORT(5, hf_store_copy_report), ERROR(6))))           \
+    ROW(hf_store_copy_all,                                                                     \
+        play_status(play, hf_store_copy_all(STORE(0), TEXT(1), STORE(2), TEXT(3),              \
+                                            play_copy_options(play, 4),                        \
+                                            REPORT(5, hf_store_copy_report), ERROR(6))))       \
+    ROW(hf_finding_name, hf_finding_name((enum hf_finding)play_byte(play, 0)))                 \
+    ROW(hf_store_probe,                                                                        \
+        play_status(play, hf_store_probe(STORE(0), play_probe_options(play, 1),                \
+                                         REPORT(2, hf_store_probe_report), ERROR(3))))         \
+    ROW(hf_store_clock_name, hf_store_clock_name((enum hf_store_clock)play_byte(play, 0)))     \
+    ROW(hf_store_clock,                                                                        \
+        play_status(play,                                                                      \
+                    hf_store_clock(STORE(0), REPORT(1, hf_store_clock_report), ERROR(2))))     \
+    ROW(hf_store_restored,                                                                     \
+        play_status(play, hf_store_restored(STORE(0), play_restored_options(play, 1),          \
+                                            REPORT(2, hf_store_restored_report), ERROR(3))))   \
+    ROW(hf_store_repair_epoch,                                                                 \
+        play_status(play,                                                                      \
+                    hf_store_repair_epoch(STORE(0), TEXT(1), each_epoch, NULL, ERROR(2))))
+
+#define INDEX(i)  ((struct hf_index *)play_handle(play, KIND_INDEX, i))
+#define CURSOR(i) ((struct hf_index_cursor *)play_handle(play, KIND_CURSOR, i))
+#define RECORD(i) ((struct hf_index_record *)play_handle(play, KIND_RECORD, i))
+#define FORMAT(i) ((enum hf_index_format)(play_byte(play, i) % (HF_INDEX_FORMAT_COUNT + 1)))
+#define QUERY(i)  play_query(play, i)
+#define INDEX_CALLS(ROW)                                                                       \
+    ROW(hf_index_made_name, hf_index_made_name((enum hf_index_made)play_byte(play, 0)))        \
+    ROW(hf_index_create,                                                                       \
+        play_made(play, KIND_INDEX, 0,                                                         \
+                  hf_index_create(CLIENT(1), TEXT(2), play_index_options(play, 3),             \
+                                  (enum hf_index_made *)OUT(4, word), MADE_AT(5, hf_index),    \
+                                  ERROR(6))))                                                  \
+    ROW(hf_index_open,                                                                         \
+        play_made(play, KIND_INDEX, 0,                                                         \
+                  hf_index_open(CLIENT(1), TEXT(2), MADE_AT(3, hf_index), ERROR(4))))          \
+    ROW(hf_index_close, hf_index_close(TAKE(INDEX, 0)))                                        \
+    ROW(hf_index_list, play_status(play, hf_index_list(CLIENT(0), each_name, NULL, ERROR(1)))) \
+    ROW(hf_index_describe,                                                                     \
+        play_status(play, hf_index_describe(INDEX(0), REPORT(1, hf_index_info), ERROR(2))))    \
+    ROW(hf_index_field_name, hf_index_field_name(INDEX(0), (size_t)play_byte(play, 1) - 1))    \
+    ROW(hf_index_find_field,                                                                   \
+        play_status(play, hf_index_find_field(INDEX(0), TEXT(1), OUT(2, size), ERROR(3))))     \
+    ROW(hf_index_put, play_status(play, hf_index_put(INDEX(0), play_values(play, 1),           \
+                                                     play_value_count(play, 1), ERROR(2))))    \
+    ROW(hf_index_put_many, play_status(play, hf_index_put_many(INDEX(0), play_rows(play, 1),   \
+                                                               play_value_count(play, 1),      \
+                                                               OUT(2, size), ERROR(3))))       \
+    ROW(hf_index_put_records,                                                                  \
+        play_status(play,                                                                      \
+                    hf_index_put_records(INDEX(0), play_records(play, 1),                      \
+                                         play_value_count(play, 1), OUT(2, size), ERROR(3))))  \
+    ROW(hf_index_format_name, hf_index_format_name((enum hf_index_format)play_byte(play, 0)))  \
+    ROW(hf_index_format_of_path,                                                               \
+        hf_index_format_of_path(TEXT(0), (enum hf_index_format *)OUT(1, word)))                \
+    ROW(hf_index_load,                                                                         \
+        play_status(play,                                                                      \
+                    hf_index_load(INDEX(0), FILE_AT(1), FORMAT(2), play_load_options(play, 3), \
+                                  REPORT(4, hf_index_load_report), ERROR(5))))                 \
+    ROW(hf_index_get,                                                                          \
+        play_made(play, KIND_RECORD, 0,                                                        \
+                  hf_index_get(INDEX(1), TEXT(2), MADE_AT(3, hf_index_record), ERROR(4))))     \
+    ROW(hf_index_record_free, hf_index_record_free(TAKE(RECORD, 0)))                           \
+    ROW(hf_index_record_value, hf_index_record_value(RECORD(0), TEXT(1), OUT(2, size)))        \
+    ROW(hf_index_record_text,                                                                  \
+        hf_index_record_text(RECORD(0), FORMAT(1), play_byte(play, 2) & 1, OUT(3, size)))      \
+    ROW(hf_index_header,                                                                       \
+        play_made_data(play,                                                                   \
+                       hf_index_header(INDEX(0), FORMAT(1), (char **)OUT(2, data), ERROR(3)))) \
+    ROW(hf_index_cursor_open,                                                                  \
+        play_made(play, KIND_CURSOR, 0,                                                        \
+                  hf_index_cursor_open(INDEX(1), QUERY(2), MADE_AT(3, hf_index_cursor),        \
+                                       ERROR(4))))                                             \
+    ROW(hf_index_cursor_next,                                                                  \
+        play_status(play,                                                                      \
+                    hf_index_cursor_next(CURSOR(0), MADE_AT(1, hf_index_record), ERROR(2))))   \
+    ROW(hf_index_cursor_progress, hf_index_cursor_progress(CURSOR(0)))                         \
+    ROW(hf_index_cursor_close, hf_index_cursor_close(TAKE(CURSOR, 0)))                         \
+    ROW(hf_index_count,                                                                        \
+        play_status(play, hf_index_count(INDEX(0), QUERY(1), OUT(2, number), ERROR(3))))       \
+    ROW(hf_index_export,                                                                       \
+        play_status(play, hf_index_export(INDEX(0), QUERY(1), FILE_AT(2), FORMAT(3),           \
+                                          REPORT(4, hf_index_progress), ERROR(5))))            \
+    ROW(hf_index_end_name, hf_index_end_name((enum hf_index_end)play_byte(play, 0)))           \
+    ROW(hf_index_compile,                                                                      \
+        play_status(play, hf_index_compile(INDEX(0), play_compile_options(play, 1),            \
+                                           REPORT(2, hf_index_compile_report), ERROR(3))))     \
+    ROW(hf_index_status,                                                                       \
+        play_status(play, hf_index_status(INDEX(0), play_status_options(play, 1),              \
+                                          REPORT(2, hf_index_stats), ERROR(3))))
+
+#define MEMBER(i) ((struct hf_elect_member *)play_handle(play, KIND_MEMBER, i))
+#define WORK(i)   play_work(play, i)
+#define ELECT_CALLS(ROW)                                                                      \
+    ROW(hf_elect_rank,                                                                        \
+        play_status(play, hf_elect_rank(WORK(0), NAMES(1), NAME_COUNT(1), TEXT(2),            \
+                                        OUT(3, size), OUT(4, number), ERROR(5))))             \
+    ROW(hf_elect_order, play_status(play, hf_elect_order(WORK(0), NAMES(1), NAME_COUNT(1),    \
+                                                         play_places(play, 2), ERROR(3))))    \
+    ROW(hf_elect_starts_in_ms,                                                                \
+        hf_elect_starts_in_ms(SIZE_MAX >> (play_byte(play, 0) & 63), WAIT_MS(1), WAIT_MS(2))) \
+    ROW(hf_cascade_target, hf_cascade_target(play_cascade(play, 0), play_byte(play, 1)))      \
+    ROW(hf_cascade_added,                                                                     \
+        hf_cascade_added(play_cascade(play, 0), UINT64_MAX >> (play_byte(play, 1) & 63)))     \
+    ROW(hf_cascade_completed,                                                                 \
+        play_status(play, hf_cascade_completed(play_cascade(play, 0), play_byte(play, 1),     \
+                                               ERROR(2))))                                    \
+    ROW(hf_elect_join,                                                                        \
+        play_made(play, KIND_MEMBER, 0,                                                       \
+                  hf_elect_join(CLIENT(1), TEXT(2), play_elect_options(play, 3),              \
+                                MADE_AT(4, hf_elect_member), ERROR(5))))                      \
+    ROW(hf_elect_leave, hf_elect_leave(TAKE(MEMBER, 0)))                                      \
+    ROW(hf_elect_name, hf_elect_name(MEMBER(0)))                                              \
+    ROW(hf_elect_keep, play_status(play, hf_elect_keep(MEMBER(0), ERROR(1))))                 \
+    ROW(hf_elect_look, play_status(play, hf_elect_look(MEMBER(0), ERROR(1))))                 \
+    ROW(hf_elect_changes,                                                                     \
+        play_status(play, hf_elect_changes(MEMBER(0), each_change, NULL, ERROR(1))))          \
+    ROW(hf_elect_rank_own,                                                                    \
+        play_status(play, hf_elect_rank_own(MEMBER(0), WORK(1), OUT(2, size), OUT(3, number), \
+                                            ERROR(4))))                                       \
+    ROW(hf_elect_members, play_status(play, hf_elect_members(CLIENT(0), TEXT(1), WAIT_MS(2),  \
+                                                             each_member, NULL, ERROR(3))))
+
+#define SWEEPER(i) ((struct hf_sweeper *)play_handle(play, KIND_SWEEPER, i))
+#define SWEEP_CALLS(ROW)                                                                       \
+    ROW(hf_sweep_stop_name, hf_sweep_stop_name((enum hf_sweep_stop)play_byte(play, 0)))        \
+    ROW(hf_sweep_stop_text, hf_sweep_stop_text((enum hf_sweep_stop)play_byte(play, 0)))        \
+    ROW(hf_sweep, play_status(play, hf_sweep(CLIENT(0), play_sweep_options(play, 1),           \
+                                             REPORT(2, hf_sweep_report), ERROR(3))))           \
+    ROW(hf_sweeper_start, play_made(play, KIND_SWEEPER, 0,                                     \
+                                    hf_sweeper_start(CLIENT(1), play_sweeper_options(play, 2), \
+                                                     MADE_AT(3, hf_sweeper), ERROR(4))))       \
+    ROW(hf_sweeper_stop, hf_sweeper_stop(TAKE(SWEEPER, 0)))                                    \
+    ROW(hf_sweeper_report,                                                                     \
+        play_status(play,                                                                      \
+                    hf_sweeper_report(SWEEPER(0), REPORT(1, hf_sweep_report), ERROR(2))))      \
+    ROW(hf_sweep_sees_others, hf_sweep_sees_others(CLIENT(0)))                                 \
+    ROW(hf_sweep_status,                                                                       \
+        play_status(play, hf_sweep_status(CLIENT(0), play_byte(play, 0) & 64,                  \
+                                          REPORT(1, hf_sweep_due), REPORT(2, hf_sweep_report), \
+                                          REPORT(3, hf_sweep_report), ERROR(4))))              \
+    ROW(hf_sweep_namespaces,                                                                   \
+        play_status(play, hf_sweep_namespaces(CLIENT(0), play_byte(play, 0) & 64, each_name,   \
+                                              NULL, ERROR(1))))
 
 /* What is not a call. */
 #define OTHER_STEPS(ROW) ROW(time_passes, play_pass_time(play, 0))
@@ -130,6 +326,10 @@
     LOCK_CALLS(ROW)    \
     FENCED_CALLS(ROW)  \
     KEY_CALLS(ROW)     \
+    STORE_CALLS(ROW)   \
+    INDEX_CALLS(ROW)   \
+    ELECT_CALLS(ROW)   \
+    SWEEP_CALLS(ROW)   \
     OTHER_STEPS(ROW)
 
 #endif

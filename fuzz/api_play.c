@@ -8,10 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define NO_TXN "0123456789abcdef0123456789abcdef"
 
 /* From here on a byte that could name a handle or an output gives NULL. */
 #define NULL_FROM 0xf0
+
+/* Every so many calls, a callback asks to stop. */
+#define CALLS_BACK_MAX 5
+static _Atomic unsigned calls_back;
 
 /* Stands where an output must not be touched. */
 static char untouched[1];
@@ -84,6 +88,7 @@ void play_begin(struct play *play)
 {
     memset(play, 0, sizeof *play);
     play->trace = getenv("HOLDFAST_FUZZ_TRACE");
+    calls_back = 0;
     play_reset_time();
 }
 
@@ -102,7 +107,7 @@ const char *play_url(const struct play *play, int index)
 {
     static const char *const urls[] = { "mem:",  "mem:", "mem:",     "mem:",
                                         "mem:x", "",     "nonsense", NULL };
-    return urls[play_byte(play, index) % COUNT(urls)];
+    return urls[play_byte(play, index) % PLAY_COUNT(urls)];
 }
 
 static const char *const texts[] = {
@@ -130,7 +135,10 @@ static const char *const texts[] = {
     "\xff\xfe",
     ".holdfast/format.json",
     "default/meta/a.json",
-    "0123456789abcdef0123456789abcdef",
+    NO_TXN,
+    "field",
+    "data.csv",
+    "a3",
     NULL,
 };
 
@@ -144,8 +152,8 @@ static const char *long_text(void)
 
 const char *play_text(const struct play *play, int index)
 {
-    size_t number = play_byte(play, index) % (COUNT(texts) + 1);
-    return number < COUNT(texts) ? texts[number] : long_text();
+    size_t number = play_byte(play, index) % (PLAY_COUNT(texts) + 1);
+    return number < PLAY_COUNT(texts) ? texts[number] : long_text();
 }
 
 const char *play_lease(const struct play *play, int index)
@@ -172,14 +180,14 @@ const char *const *play_names(const struct play *play, int index)
         { "path:/a", "inode:7", "a" },
     };
     uint8_t byte = play_byte(play, index);
-    return byte >= NULL_FROM ? NULL : lists[byte / (NAMES_MAX + 1) % COUNT(lists)];
+    return byte >= NULL_FROM ? NULL : lists[byte / (NAMES_MAX + 1) % PLAY_COUNT(lists)];
 }
 
 /* Some states are too large for the document that names them. */
 size_t play_bytes_size(const struct play *play, int index)
 {
     static const size_t sizes[] = { 0, 1, 5, 100, 5000, 70000, 300000 };
-    return sizes[play_byte(play, index) % COUNT(sizes)];
+    return sizes[play_byte(play, index) % PLAY_COUNT(sizes)];
 }
 
 const void *play_bytes(const struct play *play, int index)
@@ -191,7 +199,7 @@ const void *play_bytes(const struct play *play, int index)
 int64_t play_wait_ms(const struct play *play, int index)
 {
     static const int64_t waits_ms[] = { 0, 0, 0, 1, 200, 2000, -1, INT64_MIN };
-    return waits_ms[play_byte(play, index) % COUNT(waits_ms)];
+    return waits_ms[play_byte(play, index) % PLAY_COUNT(waits_ms)];
 }
 
 /* An empty file, one with data, one that takes everything, and none. */
@@ -204,50 +212,41 @@ int play_file(const struct play *play, int index)
         filled = memfd_create("filled", MFD_CLOEXEC);
         check(empty >= 0 && filled >= 0);
     }
+    check(lseek(empty, 0, SEEK_SET) == 0 && lseek(filled, 0, SEEK_SET) == 0);
     check(ftruncate(empty, 0) == 0 && ftruncate(filled, byte & 0x20 ? 200000 : 100) == 0);
     return byte % 4 == 0 ? -1 : byte % 4 == 1 ? empty : filled;
 }
 
 /* ---- Options --------------------------------------------------------------------------- */
 
-/* As a caller of another version would pass them: of another size, with something behind. */
-union options {
+/* What a caller passes, by the index of its argument. */
+static union {
     size_t struct_size;
-    struct hf_client_options client;
-    struct hf_lock_options lock;
-    struct hf_key_options key;
-    struct hf_txn_options txn;
-    struct hf_key_if when;
     char space[8192];
-};
+} given[ARGUMENTS];
 
-static union options given[ARGUMENTS];
-
-static union options *options_at(int index)
+/* Options as a caller of another version would pass them: the highest bits of the byte say which
+ * size is told, and whether something stands behind what we know. */
+const void *play_sized(const struct play *play, int index, const void *row, size_t size)
 {
     memset(&given[index], 0, sizeof given[index]);
-    return &given[index];
-}
-
-/* The highest bits of the byte say which size is told. */
-static void *sized(const struct play *play, int index)
-{
-    union options *options = &given[index];
+    memcpy(given[index].space, row, size);
+    given[index].struct_size = size;
     switch (play_byte(play, index) >> 4) {
     case 15: return NULL;
-    case 14: options->struct_size = 0; break;
-    case 13: options->struct_size = SIZE_MAX; break;
-    case 12: options->struct_size += 64; break;
+    case 14: given[index].struct_size = 0; break;
+    case 13: given[index].struct_size = SIZE_MAX; break;
+    case 12: given[index].struct_size += 64; break;
     case 11:
-        options->space[options->struct_size] = 1;
-        options->struct_size += 64;
+        given[index].space[size] = 1;
+        given[index].struct_size += 64;
         break;
     case 10:
-        options->struct_size = options->struct_size * 2 / 3 / 8 * 8; /* between two members */
+        given[index].struct_size = size * 2 / 3 / 8 * 8; /* between two members */
         break;
     default: break;
     }
-    return options;
+    return &given[index];
 }
 
 static void take_note(void *argument, struct hf_lock *lock, enum hf_lock_event event)
@@ -273,9 +272,7 @@ const struct hf_client_options *play_client_options(const struct play *play, int
         { .skew_tolerance_ms = -1, .ttl_max_ms = INT64_MAX },
         { .skew_tolerance_ms = -1, .ttl_max_ms = -1, .holder = "\n" },
     };
-    options_at(index)->client = rows[play_byte(play, index) % 16 % COUNT(rows)];
-    given[index].struct_size = sizeof(struct hf_client_options);
-    return sized(play, index);
+    return PLAY_ROW(rows);
 }
 
 const struct hf_lock_options *play_lock_options(const struct play *play, int index)
@@ -298,9 +295,7 @@ const struct hf_lock_options *play_lock_options(const struct play *play, int ind
         { .ttl_ms = 30000, .note = "no JSON", .poll_ms = -1 },
         { .ttl_ms = 30000, .once_per_ms = 5, .once_slack_ms = INT64_MIN, .output = "" },
     };
-    options_at(index)->lock = rows[play_byte(play, index) % 16];
-    given[index].struct_size = sizeof(struct hf_lock_options);
-    return sized(play, index);
+    return PLAY_ROW(rows);
 }
 
 const struct hf_key_options *play_key_options(const struct play *play, int index)
@@ -316,9 +311,7 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
         { .ttl_ms = 30000, .note = "{" },
         { .ttl_ms = 30000, .poll_ms = INT64_MIN },
     };
-    options_at(index)->key = rows[play_byte(play, index) % 16 % COUNT(rows)];
-    given[index].struct_size = sizeof(struct hf_key_options);
-    return sized(play, index);
+    return PLAY_ROW(rows);
 }
 
 /* Joins the transaction of a slot, or one that there is not. */
@@ -326,9 +319,10 @@ const struct hf_txn_options *play_txn_options(const struct play *play, int index
 {
     uint8_t byte = play_byte(play, index);
     struct hf_txn *txn = play->slots[KIND_TXN][byte % SLOTS].handle;
-    options_at(index)->txn.id = byte & 8 ? hf_txn_id(txn) : byte & 4 ? texts[24] : NULL;
-    given[index].struct_size = sizeof(struct hf_txn_options);
-    return sized(play, index);
+    struct hf_txn_options options = { .id = byte & 8   ? hf_txn_id(txn)
+                                            : byte & 4 ? NO_TXN
+                                                       : NULL };
+    return play_sized(play, index, &options, sizeof options);
 }
 
 const struct hf_key_if *play_key_if(const struct play *play, int index)
@@ -344,12 +338,10 @@ const struct hf_key_if *play_key_if(const struct play *play, int index)
         { .version = 3 },
     };
     uint8_t byte = play_byte(play, index);
-    union options *options = options_at(index);
-    options->when = rows[byte % COUNT(rows)];
+    struct hf_key_if when = rows[byte % PLAY_COUNT(rows)];
     if (byte & 8)
-        options->when.etag = play->etag;
-    options->struct_size = sizeof options->when;
-    return sized(play, index);
+        when.etag = play->etag;
+    return play_sized(play, index, &when, sizeof when);
 }
 
 /* ---- Outputs --------------------------------------------------------------------------- */
@@ -377,6 +369,24 @@ struct hf_key_info *play_key_info(struct play *play, int index)
                                       : sizeof play->report.key,
     };
     return byte >= NULL_FROM ? NULL : &play->report.key;
+}
+
+void *play_report(const struct play *play, int index, size_t size)
+{
+    static union {
+        size_t struct_size;
+        char space[8192];
+    } reports[ARGUMENTS];
+    uint8_t byte = play_byte(play, index);
+    check(size <= sizeof reports[index]);
+    memset(&reports[index], 0x55, sizeof reports[index]);
+    reports[index].struct_size = byte >= 0xe0 ? 0 : byte >= 0xd0 ? 24 : size;
+    return byte >= NULL_FROM ? NULL : &reports[index];
+}
+
+bool play_goes_on(void)
+{
+    return ++calls_back % CALLS_BACK_MAX != 0;
 }
 
 void play_status(struct play *play, enum hf_status status)

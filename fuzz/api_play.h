@@ -14,11 +14,17 @@
 #define NAMES_MAX 3
 
 /* The kinds of handles: name, struct, and the call that frees one. */
-#define KIND_TABLE(ROW)                     \
-    ROW(CLIENT, hf_client, hf_client_close) \
-    ROW(LOCK, hf_lock, hf_lock_free)        \
-    ROW(KEY, hf_key, hf_key_free)           \
-    ROW(TXN, hf_txn, hf_txn_free)
+#define KIND_TABLE(ROW)                                 \
+    ROW(CLIENT, hf_client, hf_client_close)             \
+    ROW(LOCK, hf_lock, hf_lock_free)                    \
+    ROW(KEY, hf_key, hf_key_free)                       \
+    ROW(TXN, hf_txn, hf_txn_free)                       \
+    ROW(STORE, hf_store, hf_store_close)                \
+    ROW(INDEX, hf_index, hf_index_close)                \
+    ROW(CURSOR, hf_index_cursor, hf_index_cursor_close) \
+    ROW(RECORD, hf_index_record, hf_index_record_free)  \
+    ROW(MEMBER, hf_elect_member, hf_elect_leave)        \
+    ROW(SWEEPER, hf_sweeper, hf_sweeper_stop)
 
 #define KIND_ENUM(name, type, free_call) KIND_##name,
 enum kind { KIND_TABLE(KIND_ENUM) KINDS };
@@ -51,8 +57,8 @@ struct play {
     size_t size;
     uint64_t number;
     bool flags[NAMES_MAX];
-    char text[HF_LEASE_TEXT_MAX];
-    enum hf_decision decision;
+    char url[HF_STORE_URL_MAX];
+    int word; /* an enumerator */
     union {
         size_t struct_size;
         struct hf_key_info key;
@@ -90,6 +96,13 @@ size_t play_bytes_size(const struct play *play, int index);
 int64_t play_wait_ms(const struct play *play, int index);
 int play_file(const struct play *play, int index);
 
+/* Options: one of these rows, as a caller of some version would pass it. */
+const void *play_sized(const struct play *play, int index, const void *row, size_t size);
+#define PLAY_COUNT(array) (sizeof(array) / sizeof *(array))
+#define PLAY_ROW(rows)                                                               \
+    play_sized(play, index, &(rows)[play_byte(play, index) % 16 % PLAY_COUNT(rows)], \
+               sizeof *(rows))
+
 const struct hf_client_options *play_client_options(const struct play *play, int index);
 const struct hf_lock_options *play_lock_options(const struct play *play, int index);
 const struct hf_key_options *play_key_options(const struct play *play, int index);
@@ -100,6 +113,12 @@ const struct hf_key_if *play_key_if(const struct play *play, int index);
 struct hf_error *play_error(struct play *play, int index);
 void *play_output(const struct play *play, int index, void *output);
 struct hf_key_info *play_key_info(struct play *play, int index);
+
+/* Room for a report of this size. */
+void *play_report(const struct play *play, int index, size_t size);
+
+/* What a callback answers. */
+bool play_goes_on(void);
 
 /* ---- What became of it ----------------------------------------------------------------- */
 

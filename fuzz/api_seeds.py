@@ -5,8 +5,10 @@ n-th allocation fails.
 """
 
 import os
+import re
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 ARGUMENTS = 9
 OPEN = "hf_client_open 0 0\n"
 NULLS = [f"{name} 255 255 255 255 255 255 255 255 255" for name in (
@@ -45,8 +47,29 @@ SEEDS = {
               "hf_key_acquire\nhf_txn_commit\nhf_fenced_put",
     "two_clients": OPEN + "hf_client_open 1 0 1\nhf_lock_new 0 0 4\nhf_lock_new 1 1 4\nhf_lock_acquire\nhf_lock_acquire 1",
 }
+STORE = "hf_store_open 0 0\nhf_store_put 0 0 3\nhf_store_put 0 2 5 1\n"
+INDEX = OPEN + "hf_index_create\nhf_index_put 0 3\nhf_index_put_many 0 6\nhf_index_put_records 0 1\n"
+SEEDS.update({
+    "store": STORE + "hf_store_get 0 0 255\nhf_store_get_file 0 0 1\nhf_store_put_file 0 1 2\nhf_store_list 0 0\nhf_store_list 0 0 2\n"
+             "hf_store_delete 0 0\nhf_store_delete_many 0 2\nhf_store_close",
+    "store_copied": STORE + "hf_store_open 1 0\nhf_store_copy 0 0 1 1\nhf_store_copy_all 0 15 1 15 2\nhf_store_copy_all 0 15 0 15",
+    "store_looked_at": STORE + "hf_store_probe\nhf_store_clock\nhf_store_restored 0 1\nhf_store_repair_epoch 0 0\nhf_store_check_key\n"
+                       "hf_store_url_absolute\nhf_store_check_present",
+    "store_of_clients": "hf_store_open 0 0 1\nhf_client_open_on\nhf_client_open_on 1 0 1\nhf_store_close\nhf_client_store\nhf_lock_new\n"
+                        "hf_lock_acquire\nhf_client_close",
+    "index": INDEX + "hf_index_get 0 0 0\nhf_index_record_value 0 0\nhf_index_record_text 0 1\nhf_index_compile\nhf_index_get 1 0 0\n"
+             "hf_index_count\nhf_index_status 0 1\nhf_index_describe\nhf_index_list\nhf_index_header 0 1",
+    "index_read": INDEX + "hf_index_cursor_open\nhf_index_cursor_next\nhf_index_close\nhf_index_cursor_next\nhf_index_cursor_progress\n"
+                  "hf_client_close\nhf_index_cursor_next\nhf_index_cursor_close",
+    "index_files": INDEX + "hf_index_export 0 0 1 1\nhf_index_load 0 2 0 1\nhf_index_load 0 2 3\nhf_index_compile 0 2",
+    "elect": OPEN + "hf_elect_join 0 0 0 1\nhf_elect_join 1 0 0 2\nhf_elect_keep 1\nhf_elect_look\nhf_elect_changes\nhf_elect_rank_own 0 1\n"
+             "hf_elect_members\ntime_passes 4\nhf_elect_changes\nhf_elect_name\nhf_elect_leave",
+    "elect_alone": "hf_elect_rank 1 3 0\nhf_elect_order 1 3\nhf_elect_starts_in_ms\nhf_cascade_added 1 63\nhf_cascade_target 1\nhf_cascade_completed 1 1",
+    "sweep": LOCK + "hf_lock_detach\ntime_passes 6\nhf_sweep\nhf_sweep 0 1\nhf_sweep 0 2\nhf_sweep_status\nhf_sweep_namespaces 64\n"
+             "hf_sweeper_start\ntime_passes 4\nhf_sweeper_report\nhf_client_close\nhf_sweeper_stop",
+})
 for number in range(0, 40, 3):
-    SEEDS[f"memory_{number:02}"] = TXN.replace("\n", f" !{number}\n") + LOCK.replace("\n", f" !{number}\n")
+    SEEDS[f"memory_{number:02}"] = TXN.replace("\n", f" !{number}\n") + INDEX.replace("\n", f" !{number}\n") + LOCK.replace("\n", f" !{number}\n")
 
 
 def hash_name(name):
@@ -56,12 +79,24 @@ def hash_name(name):
     return (value >> 16 ^ value) & 0xffff
 
 
+def place_calls():
+    """Where each call is on the ring, as in fuzz_api.c."""
+    places = {}
+    with open(os.path.join(HERE, "api_calls.h"), encoding="utf-8") as file:
+        for name in re.findall(r"\bROW\((\w+),", file.read()):
+            place = hash_name(name)
+            while place in places.values():
+                place = place + 1 & 0xffff
+            places[name] = place
+    return places
+
+
 def step(line):
     words = line.split()
     memory = [0x80 + int(word[1:]) for word in words if word.startswith("!")]
     arguments = [int(word) for word in words[1:] if not word.startswith("!")]
     arguments += [0] * (ARGUMENTS - len(arguments))
-    return hash_name(words[0]).to_bytes(2, "big") + bytes(arguments) + bytes(memory or [0])
+    return PLACES[words[0]].to_bytes(2, "big") + bytes(arguments) + bytes(memory or [0])
 
 
 def main(folder):
@@ -71,5 +106,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    here = os.path.dirname(os.path.abspath(__file__))
-    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "corpus/api"))
+    PLACES = place_calls()
+    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "corpus/api"))

@@ -67,23 +67,27 @@
  *
  * HEADERS. This one includes all others; each opens with what it promises.
  *
- *     holdfast/base.h    statuses, errors, conventions, the client
- *     holdfast/elect.h   who of a group does a piece of work first
- *     holdfast/fenced.h  objects that refuse a stale token
- *     holdfast/index.h   the latest record of each key
- *     holdfast/key.h     keys with state, transactions
- *     holdfast/lock.h    locks
- *     holdfast/store.h   objects of a store by hand; the probe, the store's clock, restores
- *     holdfast/sweep.h   what nobody touches any more is cleared away */
+ *     holdfast/base.h     statuses, errors, conventions, the client
+ *     holdfast/compact.h  many small objects into few: partitions, workers, readers
+ *     holdfast/elect.h    who of a group does a piece of work first
+ *     holdfast/fenced.h   objects that refuse a stale token
+ *     holdfast/index.h    the latest record of each key
+ *     holdfast/key.h      keys with state, transactions
+ *     holdfast/lock.h     locks
+ *     holdfast/merge.h    many files of records into one
+ *     holdfast/store.h    objects of a store by hand; the probe, the store's clock, restores
+ *     holdfast/sweep.h    what nobody touches any more is cleared away */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 
 #include "holdfast/base.h"
+#include "holdfast/compact.h"
 #include "holdfast/elect.h"
 #include "holdfast/fenced.h"
 #include "holdfast/index.h"
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
+#include "holdfast/merge.h"
 #include "holdfast/store.h"
 #include "holdfast/sweep.h"
 

@@ -373,6 +373,26 @@ static void a_wrong_option_is_invalid_without_an_error_too(void **state)
     good_free(&good);
 }
 
+/* A sanitizer sees it when they are reckoned with all the same. */
+static void what_says_what_to_ask_for_is_not_used_by_adopting(void **state)
+{
+    (void)state;
+    static const int64_t times_ms[] = { INT64_MAX, INT64_MIN, 0 };
+    struct good good = good_new();
+    struct hf_error error;
+    for (size_t i = 0; i < sizeof times_ms / sizeof *times_ms; i++) {
+        struct hf_lock_options options = HF_LOCK_OPTIONS;
+        struct hf_lock *lock;
+        options.ttl_ms = options.poll_ms = options.once_per_ms = times_ms[i];
+        assert_int_equal(hf_lock_adopt(good.client, good.lease, &options, &lock, &error),
+                         HF_OK);
+        assert_int_equal(hf_lock_check(lock, &error), HF_OK);
+        assert_in_range(hf_lock_remaining_ms(lock), 1, 30000);
+        hf_lock_detach(lock);
+    }
+    good_free(&good);
+}
+
 /* As a newer library may give them to a program that passes them on to an older one. */
 static void a_value_that_no_table_has_is_unknown(void **state)
 {
@@ -448,6 +468,7 @@ int main(void)
         cmocka_unit_test(null_for_any_pointer_of_any_call_is_invalid_and_says_which),
         cmocka_unit_test(calls_without_a_status_take_null),
         cmocka_unit_test(a_wrong_option_is_invalid_without_an_error_too),
+        cmocka_unit_test(what_says_what_to_ask_for_is_not_used_by_adopting),
         cmocka_unit_test(a_value_that_no_table_has_is_unknown),
         cmocka_unit_test(no_bytes_may_be_at_null),
         cmocka_unit_test(a_url_that_names_no_store_is_invalid),

@@ -392,7 +392,8 @@ static void settings_out_of_range_are_refused(void **state)
         assert_true(strlen(error.why) > 0);
         assert_int_equal(report.runs, 0);
         struct sweeper *sweeper;
-        IS(HF_INVALID, sweeper_start(kit->one.client, &wrong[i], &sweeper, &error));
+        IS(HF_INVALID,
+           sweeper_start(kit->one.client, &wrong[i], /* watch */ NULL, &sweeper, &error));
     }
 }
 
@@ -402,7 +403,7 @@ static void settings_out_of_range_are_refused(void **state)
 struct moment {
     struct sweep_kit *kit;
     uint64_t at, asked;
-    enum sweep_stop other;
+    enum hf_sweep_stop other;
 };
 
 static void use_at(void *argument, const struct sweep_report *report)

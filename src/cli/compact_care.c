@@ -3,9 +3,10 @@
 #include "base/parse.h"
 #include "cli/compact.h"
 #include "cli/lock.h"
-#include "compact/pin.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- pause, resume ------------------------------------------------------------------- */
 
@@ -20,36 +21,14 @@ static void tell_pause(struct cli *cli, bool paused)
                      VIEW_ARGS(partition));
 }
 
-static void see(void *argument, const struct catalog *catalog, const struct evidence *evidence)
-{
-    (void)argument;
-    (void)catalog;
-    (void)evidence;
-}
-
-/* A name that somebody mistyped has no catalog. One that is damaged may be paused all the more. */
-static enum hf_status find_catalog(struct desk *desk)
-{
-    struct cli *cli = desk->cli;
-    struct slot *slot;
-    enum hf_status status = shelf_slot(desk->shelf, partition_option(cli), &slot, &cli->error);
-    if (status == HF_OK)
-        status = slot_show(slot, see, NULL, &cli->error);
-    bool is_there = status == HF_CORRUPT || status == HF_UNSUPPORTED;
-    return is_there ? error_clear(&cli->error) : status;
-}
-
 enum hf_status run_compact_pause(struct cli *cli)
 {
     struct desk desk;
     char by[USER_TEXT_MAX];
-    const char *why = option_text(cli, "why");
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = find_catalog(&desk);
-    if (status == HF_OK)
-        status = shelf_pause(desk.shelf, view_of(why ? why : ""), view_of(user_text(by)),
-                             &cli->error);
+        status =
+            hf_compact_pause(desk.compact, option_text(cli, "why"), user_text(by), &cli->error);
     if (status == HF_OK)
         tell_pause(cli, true);
     desk_close(&desk);
@@ -61,9 +40,7 @@ enum hf_status run_compact_resume(struct cli *cli)
     struct desk desk;
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = find_catalog(&desk);
-    if (status == HF_OK)
-        status = shelf_resume(desk.shelf, &cli->error);
+        status = hf_compact_resume(desk.compact, &cli->error);
     if (status == HF_OK)
         tell_pause(cli, false);
     desk_close(&desk);
@@ -73,6 +50,7 @@ enum hf_status run_compact_resume(struct cli *cli)
 /* ---- pin ----------------------------------------------------------------------------- */
 
 #define PIN_TTL_DEFAULT SPAN_S(600)
+#define PIN_CHUNKS_MAX  512
 
 enum hf_status run_compact_pin(struct cli *cli)
 {
@@ -83,8 +61,9 @@ enum hf_status run_compact_pin(struct cli *cli)
                          PIN_CHUNKS_MAX);
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = pin_take(desk.shelf, cli->arguments, cli->argument_count,
-                          cli_span(cli, "ttl", PIN_TTL_DEFAULT).us / 1000, &lock, &cli->error);
+        status =
+            hf_compact_pin(desk.compact, cli->arguments, cli->argument_count,
+                           cli_span(cli, "ttl", PIN_TTL_DEFAULT).us / 1000, &lock, &cli->error);
     if (status == HF_OK)
         status = lease_hand_over(cli, lock);
     if (status == HF_OK)
@@ -92,61 +71,6 @@ enum hf_status run_compact_pin(struct cli *cli)
     else
         hf_lock_free(lock);
     desk_close(&desk);
-    return status;
-}
-
-/* ---- Finding a chunk ----------------------------------------------------------------- */
-
-struct search {
-    struct view key;
-    enum chunk_state wanted;
-    enum chunk_state found;
-    char partition[PARTITION_BYTES_MAX + 1]; /* of the catalog that has it like that */
-};
-
-/* A name stands in the catalog of its home; what a split moved is found in a child. */
-static enum hf_status look_for(void *argument, struct slot *slot, const struct catalog *catalog,
-                               const struct evidence *evidence)
-{
-    struct search *search = argument;
-    (void)evidence;
-    enum chunk_state state = catalog_state(catalog, search->key);
-    if (state == CHUNK_UNKNOWN || state == CHUNK_MOVED || search->found == search->wanted)
-        return HF_OK;
-    search->found = state;
-    memcpy(search->partition, slot->partition, sizeof search->partition);
-    return HF_OK;
-}
-
-static enum hf_status find_chunk(struct desk *desk, struct view key, enum chunk_state wanted,
-                                 struct slot **ret_slot)
-{
-    struct cli *cli = desk->cli;
-    struct search search = { .key = key, .wanted = wanted, .found = CHUNK_UNKNOWN };
-    enum hf_status status = desk_walk(desk, look_for, &search);
-    if (search.found == wanted)
-        return shelf_slot(desk->shelf, view_of(search.partition), ret_slot, &cli->error);
-    if (status != HF_OK)
-        return status;
-    if (search.found == CHUNK_UNKNOWN)
-        return error_set(&cli->error, HF_NOT_FOUND, "no catalog of the partition has it");
-    return error_set(&cli->error, HF_NOT_FOUND, "it is %s, not %s",
-                     chunk_state_name(search.found), chunk_state_name(wanted));
-}
-
-/* One operation on one chunk of this state. */
-static enum hf_status apply_to_chunk(struct desk *desk, enum chunk_state wanted,
-                                     struct catalog_op *op)
-{
-    struct slot *slot;
-    struct view key = cli_argument(desk->cli, 0);
-    enum hf_status status = find_chunk(desk, key, wanted, &slot);
-    if (status != HF_OK)
-        return status;
-    op->keys = &key;
-    op->key_count = 1;
-    status = slot_apply(slot, op, /* deadline */ (struct mono_time){ 0 });
-    desk->cli->error = op->error;
     return status;
 }
 
@@ -166,46 +90,49 @@ static void tell_quarantine(struct cli *cli, struct view why)
     }
 }
 
+#define REASON_BYTES_MAX 200
+
 enum hf_status run_compact_quarantine(struct cli *cli)
 {
     struct desk desk;
-    char by[USER_TEXT_MAX];
-    struct buffer said = BUFFER_INIT(2 * USER_TEXT_MAX);
-    const struct option_value *why = cli_option(cli, "why");
-    struct catalog_op op = { .kind = CATALOG_QUARANTINE, .reason = VIEW("") };
-    if (why && why->text.size > REASON_BYTES_MAX)
+    char by[USER_TEXT_MAX], said[REASON_BYTES_MAX + 1];
+    const char *why = option_text(cli, "why");
+    if (why && strlen(why) > REASON_BYTES_MAX)
         return error_set(&cli->error, HF_INVALID, "--why is at most %d bytes",
                          REASON_BYTES_MAX);
-    buffer_print(&said, "by %s", user_text(by));
-    if (!cli_given(cli, "release"))
-        op.reason = why && why->text.size > 0
-                        ? why->text
-                        : view_first(buffer_view(&said), REASON_BYTES_MAX);
+    snprintf(said, sizeof said, "by %s", user_text(by));
+    bool release = cli_given(cli, "release");
+    if (!why || !why[0])
+        why = said;
     enum hf_status status = desk_open(&desk, cli);
+    if (status == HF_OK) {
+        status = release
+                     ? hf_compact_unquarantine(desk.compact, cli->arguments[0], &cli->error)
+                     : hf_compact_quarantine(desk.compact, cli->arguments[0], why, &cli->error);
+        status = desk_end(&desk, status);
+    }
     if (status == HF_OK)
-        status = apply_to_chunk(&desk, CHUNK_LIVE, &op);
-    if (status == HF_OK)
-        tell_quarantine(cli, op.reason);
+        tell_quarantine(cli, view_of(release ? "" : why));
     desk_close(&desk);
-    buffer_release(&said);
     return status;
 }
 
 enum hf_status run_compact_undelete(struct cli *cli)
 {
     struct desk desk;
-    struct catalog_op op = { .kind = CATALOG_UNDELETE };
+    uint64_t restored = 0;
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = apply_to_chunk(&desk, CHUNK_TOMBSTONE, &op);
+        status = desk_end(&desk, hf_compact_undelete(desk.compact, cli->arguments[0], &restored,
+                                                     &cli->error));
     if (status == HF_OK && cli->json) {
         json_t *object = json_object();
         json_add_key(&object, "key", cli_argument(cli, 0));
-        json_add_count(&object, "restored", op.moved);
+        json_add_count(&object, "restored", restored);
         output_json(&cli->out, object);
     } else if (status == HF_OK && !cli->quiet) {
         output_text(&cli->out, "brought back ");
-        output_count(&cli->out, op.moved, "chunk");
+        output_count(&cli->out, restored, "chunk");
         output_text(&cli->out, "\n");
     }
     desk_close(&desk);

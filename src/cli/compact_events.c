@@ -9,7 +9,7 @@
 
 /* ---- As JSON ------------------------------------------------------------------------- */
 
-static void add_tended(json_t **object, const struct tend_report *tended)
+static void add_tended(json_t **object, const struct hf_compact_totals *tended)
 {
     json_add_count(object, "settled", tended->settled);
     json_add_count(object, "condemned", tended->condemned);
@@ -20,7 +20,7 @@ static void add_tended(json_t **object, const struct tend_report *tended)
     json_add_count(object, "dropped", tended->dropped);
 }
 
-json_t *totals_as_json(const struct worker_totals *totals)
+json_t *totals_as_json(const struct hf_compact_totals *totals)
 {
     json_t *object = json_object(), *tended = json_object();
     json_add_count(&object, "groups_planned", totals->groups_planned);
@@ -38,18 +38,17 @@ json_t *totals_as_json(const struct worker_totals *totals)
     json_add_count(&object, "claims", totals->claims);
     json_add_count(&object, "claims_held", totals->claims_held);
     json_add_count(&object, "takeovers", totals->takeovers);
-    add_tended(&tended, &totals->tended);
+    add_tended(&tended, totals);
     json_add(&object, "tended", tended);
     return object;
 }
 
-static void add_order(json_t **object, const struct order *order)
+static void add_group(json_t **object, const struct hf_compact_group *order)
 {
     json_t *sources = json_array();
-    for (size_t i = 0; i < order->count; i++)
-        json_push(&sources,
-                  json_stringn(order->sources[i].key.data, order->sources[i].key.size));
-    json_add(object, "partition", json_string(order->slot->partition));
+    for (size_t i = 0; i < order->source_count; i++)
+        json_push(&sources, json_string(order->sources[i]));
+    json_add(object, "partition", json_string(order->partition));
     json_add_count(object, "level", order->level);
     json_add_bool(object, "forced", order->forced);
     json_add_count(object, "input_bytes", order->bytes);
@@ -57,30 +56,29 @@ static void add_order(json_t **object, const struct order *order)
     json_add(object, "sources", sources);
 }
 
-static const char *blame_name(enum blame blame)
+static const char *blame_name(enum hf_compact_blame blame)
 {
-    static const char *const names[] = {
-        [BLAME_NOBODY] = "nobody", [BLAME_GROUP] = "group", [BLAME_CHUNK] = "chunk"
-    };
+    static const char *const names[] = { [HF_COMPACT_BLAME_NOBODY] = "nobody",
+                                         [HF_COMPACT_BLAME_GROUP] = "group",
+                                         [HF_COMPACT_BLAME_CHUNK] = "chunk" };
     return names[blame];
 }
 
-static void add_report(json_t **object, const struct job_report *report)
+static void add_result(json_t **object, const struct hf_compact_result *report)
 {
-    const struct forge_product *product = &report->product;
-    json_add(object, "end", json_string(job_end_name(report->end)));
+    json_add(object, "end", json_string(hf_compact_end_name(report->end)));
     json_add_words(object, "output", view_of(report->output));
-    json_add_count(object, "merged_bytes", report->bytes_merged);
-    json_add_span(object, "took_ms", report->took);
+    json_add_count(object, "merged_bytes", report->merged_bytes);
+    json_add_span(object, "took_ms", SPAN_MS(report->took_ms));
     json_add_count(object, "took_over", report->took_over);
-    if (report->end == JOB_COMMITTED) {
-        json_add_count(object, "output_bytes", product->size);
-        json_add_count(object, "rows_in", product->rows_in);
-        json_add_count(object, "rows_out", product->rows_out);
-        json_add_count(object, "rows_superseded", product->rows_superseded);
-        json_add_count(object, "rows_rejected", product->rows_rejected);
-        if (product->rejects[0])
-            json_add_key(object, "rejects", view_of(product->rejects));
+    if (report->end == HF_COMPACT_END_COMMITTED) {
+        json_add_count(object, "output_bytes", report->output_bytes);
+        json_add_count(object, "rows_in", report->rows_in);
+        json_add_count(object, "rows_out", report->rows_out);
+        json_add_count(object, "rows_superseded", report->rows_superseded);
+        json_add_count(object, "rows_rejected", report->rows_rejected);
+        if (report->rejects[0])
+            json_add_key(object, "rejects", view_of(report->rejects));
     }
     if (report->error.status == HF_OK)
         return;
@@ -89,39 +87,28 @@ static void add_report(json_t **object, const struct job_report *report)
     json_add(object, "blame", json_string(blame_name(report->blame)));
 }
 
-static const char *event_name(enum worker_event event)
-{
-    static const char *const names[] = {
-        [WORKER_PLANNED] = "planned",   [WORKER_STARTED] = "started",
-        [WORKER_PROGRESS] = "progress", [WORKER_ENDED] = "ended",
-        [WORKER_TENDED] = "tended",     [WORKER_PAUSED] = "paused",
-        [WORKER_TROUBLE] = "trouble",
-    };
-    return names[event];
-}
-
-json_t *notice_as_json(const struct worker_notice *notice)
+json_t *event_as_json(const struct hf_compact_event *event)
 {
     json_t *object = json_object();
-    json_add(&object, "event", json_string(event_name(notice->event)));
-    if (notice->order)
-        add_order(&object, notice->order);
-    if (notice->event == WORKER_ENDED && notice->report)
-        add_report(&object, notice->report);
-    else if (notice->why)
-        json_add_words(&object, "why", view_of(notice->why));
-    if (notice->totals)
-        json_add(&object, "totals", totals_as_json(notice->totals));
+    json_add(&object, "event", json_string(hf_compact_event_name(event->kind)));
+    if (event->group)
+        add_group(&object, event->group);
+    if (event->result)
+        add_result(&object, event->result);
+    else if (event->kind == HF_COMPACT_PAUSED || event->kind == HF_COMPACT_TROUBLE)
+        json_add_words(&object, "why", view_of(event->why));
+    json_add(&object, "totals", totals_as_json(event->totals));
     return object;
 }
 
 /* ---- In words ------------------------------------------------------------------------ */
 
-static void tell_group(struct output *out, const char *verb, const struct order *order)
+static void tell_group(struct output *out, const char *verb,
+                       const struct hf_compact_group *order)
 {
     char size[SIZE_TEXT_MAX];
-    output_print(out, "%s L%u of %zu chunk%s, %s", verb, order->level, order->count,
-                 plural(order->count), size_text(order->bytes, size));
+    output_print(out, "%s L%u of %zu chunk%s, %s", verb, order->level, order->source_count,
+                 plural(order->source_count), size_text(order->bytes, size));
 }
 
 static void tell_rows(struct output *out, uint64_t in, uint64_t rows_out, uint64_t superseded,
@@ -133,19 +120,18 @@ static void tell_rows(struct output *out, uint64_t in, uint64_t rows_out, uint64
                  in, plural(in), rows_out, superseded, rejected);
 }
 
-static void tell_end(struct output *out, const struct worker_notice *notice)
+static void tell_end(struct output *out, const struct hf_compact_event *event)
 {
-    const struct job_report *report = notice->report;
-    const struct forge_product *product = &report->product;
+    const struct hf_compact_result *report = event->result;
     char span[SPAN_TEXT_MAX];
-    tell_group(out, job_end_name(report->end), notice->order);
-    if (report->end == JOB_COMMITTED) {
-        output_print(out, " in %s: ", brief_text(report->took, span));
-        tell_rows(out, product->rows_in, product->rows_out, product->rows_superseded,
-                  product->rows_rejected);
-        if (product->rejects[0]) {
+    tell_group(out, hf_compact_end_name(report->end), event->group);
+    if (report->end == HF_COMPACT_END_COMMITTED) {
+        output_print(out, " in %s: ", brief_text(SPAN_MS(report->took_ms), span));
+        tell_rows(out, report->rows_in, report->rows_out, report->rows_superseded,
+                  report->rows_rejected);
+        if (report->rejects[0]) {
             output_text(out, ", kept in ");
-            output_key(out, view_of(product->rejects));
+            output_key(out, view_of(report->rejects));
         }
     } else if (report->error.status != HF_OK) {
         output_print(out, ": %s: ", hf_status_name(report->error.status));
@@ -154,7 +140,7 @@ static void tell_end(struct output *out, const struct worker_notice *notice)
     output_text(out, "\n");
 }
 
-static void tell_tended(struct output *out, const struct tend_report *tended)
+static void tell_tended(struct output *out, const struct hf_compact_totals *tended)
 {
     const struct {
         const char *what;
@@ -173,28 +159,30 @@ static void tell_tended(struct output *out, const struct tend_report *tended)
     output_text(out, "\n");
 }
 
-void tell_notice(struct output *out, const struct worker_notice *notice)
+void tell_event(struct output *out, const struct hf_compact_event *event)
 {
     char size[SIZE_TEXT_MAX];
-    switch (notice->event) {
-    case WORKER_PLANNED:
+    switch (event->kind) {
+    case HF_COMPACT_PLANNED:
         output_text(out, "planned ");
-        output_count(out, notice->totals->groups_planned, "group");
-        output_print(out, ", %s\n", size_text(notice->totals->bytes_planned, size));
+        output_count(out, event->totals->groups_planned, "group");
+        output_print(out, ", %s\n", size_text(event->totals->bytes_planned, size));
         break;
-    case WORKER_STARTED:
-        tell_group(out, "started", notice->order);
+    case HF_COMPACT_STARTED:
+        tell_group(out, "started", event->group);
         output_text(out, "\n");
         break;
-    case WORKER_PROGRESS: break;
-    case WORKER_ENDED: tell_end(out, notice); break;
-    case WORKER_TENDED: tell_tended(out, &notice->totals->tended); break;
-    case WORKER_PAUSED:
-    case WORKER_TROUBLE:
-        output_print(out, "%s: ", event_name(notice->event));
-        output_words(out, view_of(notice->why ? notice->why : ""));
+    case HF_COMPACT_ENDED: tell_end(out, event); break;
+    case HF_COMPACT_TENDED: tell_tended(out, event->totals); break;
+    case HF_COMPACT_PAUSED:
+    case HF_COMPACT_TROUBLE:
+        output_print(out, "%s: ", hf_compact_event_name(event->kind));
+        output_words(out, view_of(event->why));
         output_text(out, "\n");
         break;
+    case HF_COMPACT_NEEDED:
+    case HF_COMPACT_PROGRESS:
+    case HF_COMPACT_EVENT_COUNT: break;
     }
 }
 
@@ -204,7 +192,7 @@ static uint64_t rate(uint64_t bytes, struct span took)
 }
 
 /* "compacted 27 groups, 12.5 MiB in 3s, 4.2 MiB/s: 4000 rows in, ..." */
-void tell_totals(struct output *out, const struct worker_totals *totals, struct span took)
+void tell_totals(struct output *out, const struct hf_compact_totals *totals, struct span took)
 {
     char size[SIZE_TEXT_MAX], speed[SIZE_TEXT_MAX], span[SPAN_TEXT_MAX];
     output_text(out, "compacted ");

@@ -1,9 +1,8 @@
 /* compact_fsck.c: `compact fsck`: whether the bucket is what its catalogs say. */
-#include "compact/fsck.h"
-
 #include "base/parse.h"
 #include "cli/compact.h"
 #include "cli/connect.h"
+#include "cli/lock.h"
 #include "cli/progress.h"
 
 #include <inttypes.h>
@@ -12,42 +11,44 @@
 struct checking {
     struct cli *cli;
     struct gauge gauge;
-    struct fsck_report report;
+    struct hf_fsck_report report;
+    uint64_t findings[HF_FSCK_KIND_COUNT];
 };
 
-static json_t *finding_as_json(const struct fsck_finding *finding)
+static json_t *finding_as_json(const struct hf_fsck_finding *finding)
 {
     json_t *object = json_object();
-    json_add(&object, "kind", json_string(fsck_kind_name(finding->kind)));
-    json_add_key(&object, "key", finding->key);
-    json_add_key(&object, "partition", finding->partition);
-    json_add_words(&object, "why", view_of(finding->why ? finding->why : ""));
+    json_add(&object, "kind", json_string(hf_fsck_kind_name(finding->kind)));
+    json_add_key(&object, "key", view_of(finding->key));
+    json_add_key(&object, "partition", view_of(finding->partition));
+    json_add_words(&object, "why", view_of(finding->why));
     json_add_bool(&object, "repaired", finding->repaired);
     json_add_words(&object, "repair", view_of(finding->repair));
     return object;
 }
 
 /* "missing-object  data/...: the reason; can be quarantined" */
-static void tell_finding(void *argument, const struct fsck_finding *finding)
+static bool tell_finding(void *argument, const struct hf_fsck_finding *finding)
 {
     struct checking *checking = argument;
     struct output *out = &checking->cli->out;
+    checking->findings[finding->kind]++;
     gauge_clear(&checking->gauge);
     if (checking->cli->json) {
         output_json(out, finding_as_json(finding));
-        return;
+        return true;
     }
-    output_print(out, "%-17s ", fsck_kind_name(finding->kind));
-    output_key(out, finding->key);
+    output_print(out, "%-17s ", hf_fsck_kind_name(finding->kind));
+    output_key(out, view_of(finding->key));
     output_text(out, ": ");
     output_words(out,
-                 view_of(finding->why && finding->why[0] ? finding->why
-                                                         : fsck_kind_about(finding->kind)));
+                 view_of(finding->why[0] ? finding->why : hf_fsck_kind_text(finding->kind)));
     if (finding->repair[0]) {
         output_text(out, "; ");
         output_words(out, view_of(finding->repair));
     }
     output_text(out, "\n");
+    return true;
 }
 
 /* Shown by chunks, since how many bytes there are to come is not known. */
@@ -60,8 +61,9 @@ static bool go_on(void *argument, uint64_t chunks_done, uint64_t chunks_total,
     return gauge_step(&checking->gauge, bytes_done, /* total */ 0);
 }
 
-static json_t *report_as_json(const struct fsck_report *report)
+static json_t *report_as_json(const struct checking *checking)
 {
+    const struct hf_fsck_report *report = &checking->report;
     json_t *object = json_object(), *findings = json_object();
     json_add_count(&object, "catalogs", report->catalogs);
     json_add_count(&object, "chunks", report->chunks);
@@ -73,8 +75,9 @@ static json_t *report_as_json(const struct fsck_report *report)
     json_add_count(&object, "found_count", report->found);
     json_add_count(&object, "repaired_count", report->repaired);
     json_add_count(&object, "young", report->young);
-    for (unsigned i = 0; i < FSCK_KIND_COUNT; i++)
-        json_add_count(&findings, fsck_kind_name((enum fsck_kind)i), report->findings[i]);
+    for (unsigned i = 0; i < HF_FSCK_KIND_COUNT; i++)
+        json_add_count(&findings, hf_fsck_kind_name((enum hf_fsck_kind)i),
+                       checking->findings[i]);
     json_add(&object, "findings", findings);
     return object;
 }
@@ -82,10 +85,10 @@ static json_t *report_as_json(const struct fsck_report *report)
 static void tell_report(struct checking *checking)
 {
     struct cli *cli = checking->cli;
-    const struct fsck_report *report = &checking->report;
+    const struct hf_fsck_report *report = &checking->report;
     char size[SIZE_TEXT_MAX];
     if (cli->json) {
-        output_json(&cli->out, report_as_json(report));
+        output_json(&cli->out, report_as_json(checking));
         return;
     }
     if (cli->quiet)
@@ -116,35 +119,31 @@ static enum hf_status judge(struct checking *checking)
 }
 
 /* An age of zero, when it is asked for, must not be taken for the usual one. */
-#define AGE_LEAST SPAN_US(1)
-
-static struct span age_option(struct cli *cli)
+static int64_t age_option(struct cli *cli)
 {
     const struct option_value *age = cli_option(cli, "older-than");
     if (!age)
-        return SPAN_US(0);
-    return age->span.us > AGE_LEAST.us ? age->span : AGE_LEAST;
+        return 0;
+    return age->span.us >= 1000 ? age->span.us / 1000 : -1;
 }
 
 enum hf_status run_compact_fsck(struct cli *cli)
 {
     struct hf_client *client = NULL;
-    struct checking checking = { .cli = cli };
-    const struct option_value *partition = cli_option(cli, "partition");
-    struct fsck_options options = {
-        .repair = cli_given(cli, "repair"),
-        .shallow = cli_given(cli, "shallow"),
-        .age = age_option(cli),
-        .scratch = scratch_folder(cli),
-        .tell = tell_finding,
-        .go_on = go_on,
-        .argument = &checking,
-    };
+    struct checking checking = { .cli = cli, .report = HF_FSCK_REPORT };
+    struct hf_fsck_options options = HF_FSCK_OPTIONS;
+    options.repair = cli_given(cli, "repair");
+    options.shallow = cli_given(cli, "shallow");
+    options.age_ms = age_option(cli);
+    options.scratch_folder = scratch_folder(cli);
+    options.finding = tell_finding;
+    options.progress = go_on;
+    options.argument = &checking;
     enum hf_status status = cli_connect(cli, HF_CLIENT_OPTIONS, &client);
     if (status == HF_OK) {
         gauge_start(&checking.gauge, cli, VIEW("fsck"));
-        status = fsck_run(cli->store, client, partition ? partition->text : VIEW(""), &options,
-                          &checking.report, &cli->error);
+        status = hf_compact_fsck(client, option_text(cli, "partition"), &options,
+                                 &checking.report, &cli->error);
         gauge_clear(&checking.gauge);
     }
     if (status == HF_OK) {

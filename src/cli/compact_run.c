@@ -14,53 +14,32 @@
 #include <unistd.h>
 
 /* A signal is noticed within this. */
-#define NAP SPAN_MS(50)
-
-#define JOBS_USUAL_MAX 4
-#define MEMORY_USUAL   (256 * MIB)
-
-/* Of each process of a bucket's command. */
-#define EXEC_MEMORY_USUAL (8 * GIB)
-#define EXEC_FILE_USUAL   (64 * GIB)
-#define EXEC_CPU_USUAL    SPAN_S(3600)
+#define NAP_MS 50
 
 struct working {
     struct cli *cli;
     struct desk desk;
-    struct forge *forge;
-    struct worker *worker;
-    struct worker_options options;
-    struct allow_exec allowed; /* commands of the bucket that may run */
-    size_t threads;
+    struct hf_compact_worker *worker;
+    struct hf_compact_worker_options options;
+    struct hf_compact_options exec; /* commands of the bucket that may run */
     struct gauge gauge;
     bool busy;           /* there was something to do at the last plan */
     uint64_t before;     /* bytes that were done when that began ... */
     uint64_t to_be_done; /* ... and all that is to be done since */
     bool lines;          /* one for each event */
     struct mono_time begun;
-    struct worker_totals totals;
-    struct tend_report tended;   /* as it was told last */
-    struct hf_error error;       /* of worker_run */
-    struct hf_error missing;     /* the partition, if it was not there: told already */
-    char trouble[HF_WHY_MAX];    /* of a run: the last, not told yet */
-    struct hf_error first_fault; /* of a group that failed */
-    struct env_mutex mutex;      /* guards `over` */
-    struct env_cond ended;
-    bool over;
+    struct hf_compact_totals totals;
+    struct hf_compact_totals tended; /* what was cleared away, as it was told last */
+    struct hf_error error;           /* of the worker */
+    struct hf_error missing;         /* the partition, if it was not there: told already */
+    char trouble[HF_WHY_MAX];        /* of a run: the last, not told yet */
+    struct hf_error first_fault;     /* of a group that failed */
 };
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-static size_t processors(void)
-{
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    if (count < 1)
-        return 1;
-    return count < JOBS_USUAL_MAX ? (size_t)count : JOBS_USUAL_MAX;
-}
-
 static enum hf_status take_count(struct cli *cli, const char *name, uint64_t most,
-                                 size_t *number)
+                                 unsigned *number)
 {
     const struct option_value *value = cli_option(cli, name);
     if (!value)
@@ -68,92 +47,114 @@ static enum hf_status take_count(struct cli *cli, const char *name, uint64_t mos
     if (value->number == 0 || value->number > most)
         return error_set(&cli->error, HF_INVALID, "--%s takes 1 to %" PRIu64 ", not %.*s", name,
                          most, VIEW_ARGS(view_first(value->text, 40)));
-    *number = value->number;
+    *number = (unsigned)value->number;
     return HF_OK;
+}
+
+/* As the library does when it is not told. */
+static unsigned usual_jobs(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count < 4 ? (unsigned)count : 4;
 }
 
 /* Each job has its part of the memory, and a merge needs some. */
 static enum hf_status take_memory(struct working *working)
 {
     struct cli *cli = working->cli;
-    struct worker_options *options = &working->options;
     const struct option_value *value = cli_option(cli, "memory");
-    size_t least = options->jobs * MERGE_MEMORY_MIN;
-    options->memory_bytes = MEMORY_USUAL > least ? MEMORY_USUAL : least;
+    unsigned jobs = working->options.jobs ? working->options.jobs : usual_jobs();
+    uint64_t least = jobs * HF_MERGE_MEMORY_MIN;
     if (!value)
         return HF_OK;
-    if (value->number < least || value->number > MERGE_MEMORY_MAX)
+    if (value->number < least || value->number > HF_MERGE_MEMORY_MAX)
         return error_set(&cli->error, HF_INVALID,
-                         "--memory takes %zuMiB (%zuMiB a job) to %zuGiB, not %.*s",
-                         least / MIB, MERGE_MEMORY_MIN / MIB, MERGE_MEMORY_MAX / GIB,
+                         "--memory takes %" PRIu64 "MiB (%" PRIu64 "MiB a job) to %" PRIu64
+                         "GiB, not %.*s",
+                         least / MIB, HF_MERGE_MEMORY_MIN / MIB, HF_MERGE_MEMORY_MAX / GIB,
                          VIEW_ARGS(view_first(value->text, 40)));
-    options->memory_bytes = value->number;
+    working->options.memory_bytes = value->number;
     return HF_OK;
+}
+
+/* A limit of 0 is none; to the library it would be the usual one. */
+static uint64_t limit_option(struct cli *cli, const char *name)
+{
+    const struct option_value *value = cli_option(cli, name);
+    if (!value)
+        return 0;
+    return value->number > 0 ? value->number : INT64_MAX;
 }
 
 /* Of commands of the bucket, which nobody here has written. */
 static enum hf_status take_exec(struct working *working)
 {
     struct cli *cli = working->cli;
-    struct allow_exec *allowed = &working->allowed;
-    const struct option_value *memory = cli_option(cli, "limit-memory");
-    const struct option_value *file = cli_option(cli, "limit-file");
-    enum hf_status status = take_allow_exec(cli, allowed);
-    allowed->memory_bytes_max = memory ? memory->number : EXEC_MEMORY_USUAL;
-    allowed->file_bytes_max = file ? file->number : EXEC_FILE_USUAL;
-    allowed->cpu_limit = cli_span(cli, "limit-cpu", EXEC_CPU_USUAL);
-    return status;
+    struct hf_compact_options *exec = &working->exec;
+    exec->scratch_folder = scratch_folder(cli);
+    const struct option_value *cpu = cli_option(cli, "limit-cpu");
+    exec->exec_memory_max = limit_option(cli, "limit-memory");
+    exec->exec_file_max = limit_option(cli, "limit-file");
+    if (cpu)
+        exec->exec_cpu_ms = cpu->span.us >= 1000 ? cpu->span.us / 1000 : INT64_MAX / 1000000;
+    return take_allow_exec(cli, exec);
 }
 
 static enum hf_status take_options(struct working *working)
 {
     struct cli *cli = working->cli;
-    struct worker_options *options = &working->options;
-    options->jobs = processors();
-    working->threads = processors();
+    struct hf_compact_worker_options *options = &working->options;
     options->force = cli_given(cli, "force");
-    enum hf_status status = take_count(cli, "jobs", WORKER_JOBS_MAX, &options->jobs);
+    enum hf_status status = take_count(cli, "jobs", HF_COMPACT_JOBS_MAX, &options->jobs);
     if (status == HF_OK)
-        status = take_count(cli, "threads", MERGE_THREADS_MAX, &working->threads);
+        status = take_count(cli, "threads", HF_MERGE_THREADS_MAX, &options->threads);
     if (status == HF_OK)
         status = take_memory(working);
     if (status == HF_OK)
         status = take_exec(working);
-    if (status == HF_OK && options->mode == WORKER_WATCH && cli_given(cli, "poll"))
-        options->poll = cli_option(cli, "poll")->span;
+    if (status == HF_OK && options->mode == HF_COMPACT_WATCH && cli_given(cli, "poll"))
+        options->poll_ms = (cli_option(cli, "poll")->span.us + 999) / 1000;
     return status;
 }
 
 /* ---- Telling ------------------------------------------------------------------------- */
 
 /* Whether there is something new to say: a round of tending mostly finds nothing to do. */
-static bool is_news(struct working *working, const struct worker_notice *notice)
+static bool is_news(struct working *working, const struct hf_compact_event *event)
 {
-    bool in_vain = working->trouble[0] && notice->totals && notice->totals->groups_planned == 0;
-    if (notice->event == WORKER_PROGRESS || (notice->event == WORKER_PLANNED && in_vain))
+    const struct hf_compact_totals *now = event->totals, *then = &working->tended;
+    bool in_vain = working->trouble[0] && now->groups_planned == 0;
+    if (event->kind == HF_COMPACT_PROGRESS || event->kind == HF_COMPACT_NEEDED ||
+        (event->kind == HF_COMPACT_PLANNED && in_vain))
         return false;
-    if (notice->event != WORKER_TENDED)
+    if (event->kind != HF_COMPACT_TENDED)
         return true;
-    struct tend_report now = notice->totals->tended;
-    now.requests = working->tended.requests;
-    bool news = memcmp(&now, &working->tended, sizeof now) != 0;
-    working->tended = now;
-    return news;
+    bool same = now->settled == then->settled && now->condemned == then->condemned &&
+                now->retired == then->retired && now->reaped == then->reaped &&
+                now->deleted == then->deleted && now->pinned == then->pinned &&
+                now->dropped == then->dropped;
+    working->tended = *now;
+    return !same;
+}
+
+static bool is_failure(const struct hf_compact_event *event)
+{
+    return event->kind == HF_COMPACT_ENDED && event->result->end == HF_COMPACT_END_FAILED;
 }
 
 /* On a terminal only what somebody should look at; the progress line tells the rest. */
-static bool is_bad_news(const struct worker_notice *notice)
+static bool is_bad_news(const struct hf_compact_event *event)
 {
-    return notice->event == WORKER_TROUBLE || notice->event == WORKER_PAUSED ||
-           (notice->event == WORKER_ENDED && notice->report->end == JOB_FAILED);
+    return event->kind == HF_COMPACT_TROUBLE || event->kind == HF_COMPACT_PAUSED ||
+           is_failure(event);
 }
 
 /* How far it is, counted from when there came to be something to do: time without work would
  * make the rest seem to take longer. */
-static void show_progress(struct working *working, const struct worker_notice *notice)
+static void show_progress(struct working *working, const struct hf_compact_event *event)
 {
-    const struct worker_totals *totals = notice->totals;
-    if (notice->event == WORKER_PLANNED) {
+    const struct hf_compact_totals *totals = event->totals;
+    if (event->kind == HF_COMPACT_PLANNED) {
         bool busy = totals->groups_planned > 0;
         if (busy && !working->busy) {
             working->gauge.start = env_now(working->cli->env);
@@ -186,31 +187,31 @@ static void keep_trouble(struct working *working, const char *why)
     snprintf(working->trouble, sizeof working->trouble, "%s", why);
 }
 
-/* Called by one task of the worker at a time. */
-static void tell(void *argument, const struct worker_notice *notice)
+/* Called by one thread of the worker at a time. */
+static bool tell(void *argument, const struct hf_compact_event *event)
 {
     struct working *working = argument;
     struct cli *cli = working->cli;
     struct hf_error ignored;
-    bool failed = notice->event == WORKER_ENDED && notice->report->end == JOB_FAILED;
-    if (failed && working->first_fault.status == HF_OK)
-        working->first_fault = notice->report->error;
-    if (is_news(working, notice)) {
+    if (is_failure(event) && working->first_fault.status == HF_OK)
+        working->first_fault = event->result->error;
+    if (is_news(working, event)) {
+        bool trouble = event->kind == HF_COMPACT_TROUBLE;
         if (cli->json)
-            output_json(&cli->out, notice_as_json(notice));
-        else if (notice->event == WORKER_TROUBLE && is_told(working, notice->why))
+            output_json(&cli->out, event_as_json(event));
+        else if (trouble && is_told(working, event->why))
             ;
-        else if (notice->event == WORKER_TROUBLE && working->options.mode != WORKER_WATCH)
-            keep_trouble(working, notice->why);
-        else if (working->lines || (!cli->quiet && is_bad_news(notice)))
-            tell_notice(&cli->out, notice);
+        else if (trouble && working->options.mode != HF_COMPACT_WATCH)
+            keep_trouble(working, event->why);
+        else if (working->lines || (!cli->quiet && is_bad_news(event)))
+            tell_event(&cli->out, event);
         gauge_clear(&working->gauge);
         output_flush(&cli->out, &ignored);
         if (output_is_closed(&cli->out))
-            worker_stop(working->worker);
+            return false;
     }
-    if (notice->totals)
-        show_progress(working, notice);
+    show_progress(working, event);
+    return true;
 }
 
 static void tell_done(struct working *working)
@@ -236,47 +237,21 @@ static void tell_done(struct working *working)
 
 /* ---- Working ------------------------------------------------------------------------- */
 
-static void work(void *argument)
-{
-    struct working *working = argument;
-    worker_run(working->worker, &working->totals, &working->error);
-    env_mutex_lock(&working->mutex);
-    working->over = true;
-    env_cond_signal(&working->ended);
-    env_mutex_unlock(&working->mutex);
-}
-
-/* A task works, and we wait for its end and for signals. */
-static void wait_or_stop(struct working *working)
-{
-    struct cli *cli = working->cli;
-    bool stopped = false;
-    env_mutex_lock(&working->mutex);
-    while (!working->over) {
-        env_cond_wait_until(&working->ended, &working->mutex, mono_add(env_now(cli->env), NAP));
-        if (!stopped && interrupted()) {
-            worker_stop(working->worker);
-            stopped = true;
-        }
-    }
-    env_mutex_unlock(&working->mutex);
-}
-
+/* The worker has threads of its own; we wait for its end and for signals. To have been stopped is
+ * no error yet: judge knows by whom. */
 static enum hf_status work_to_the_end(struct working *working)
 {
     struct cli *cli = working->cli;
-    struct env_task *task;
-    env_mutex_init(cli->env, &working->mutex);
-    env_cond_init(cli->env, &working->ended);
-    enum hf_status status = env_task_start(cli->env, work, working, &task, &cli->error);
-    if (status == HF_OK) {
-        wait_or_stop(working);
-        env_task_join(cli->env, task);
-        cli->error = working->error;
-        status = working->error.status;
-    }
-    env_cond_release(&working->ended);
-    env_mutex_release(&working->mutex);
+    enum hf_status status = HF_TIMEOUT;
+    while (status == HF_TIMEOUT && !interrupted())
+        status =
+            hf_compact_worker_wait(working->worker, NAP_MS, &working->totals, &working->error);
+    hf_compact_worker_stop(working->worker);
+    status = hf_compact_worker_wait(working->worker, HF_WAIT_FOREVER, &working->totals,
+                                    &working->error);
+    if (status == HF_CANCELLED)
+        status = error_clear(&working->error);
+    cli->error = working->error;
     gauge_clear(&working->gauge);
     return status;
 }
@@ -286,7 +261,7 @@ static enum hf_status work_to_the_end(struct working *working)
 static enum hf_status judge(struct working *working, enum hf_status status)
 {
     struct cli *cli = working->cli;
-    if (working->options.mode == WORKER_WATCH)
+    if (working->options.mode == HF_COMPACT_WATCH)
         return interrupted() && status == HF_CANCELLED ? HF_OK : status;
     if (status == HF_OK)
         status = interrupt_check(&cli->error);
@@ -299,37 +274,14 @@ static enum hf_status judge(struct working *working, enum hf_status status)
     return cli->error.status;
 }
 
-static enum hf_status open_all(struct working *working)
-{
-    struct cli *cli = working->cli;
-    enum hf_status status = desk_open_metered(&working->desk, cli);
-    if (status != HF_OK)
-        return status;
-    working->forge = forge_files_new(cli->env, cli->store, scratch_folder(cli),
-                                     working->threads, &cli->error);
-    if (!working->forge)
-        return cli->error.status;
-    forge_files_allow(working->forge, &working->allowed);
-    working->options.label = view_of(working->desk.client->holder);
-    return worker_new(working->desk.shelf, working->forge, &working->options, &working->worker,
-                      &cli->error);
-}
-
-static enum hf_status stop_there(void *argument, struct slot *slot,
-                                 const struct catalog *catalog, const struct evidence *evidence,
-                                 const struct hf_error *why)
-{
-    (void)argument, (void)slot, (void)catalog, (void)evidence, (void)why;
-    return HF_ALREADY;
-}
-
 /* Who watches a partition that nobody has made waits for it, perhaps for ever: a mistyped name must
  * be noticed, also with --quiet. */
 static void tell_if_missing(struct working *working)
 {
     struct cli *cli = working->cli;
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
     struct hf_error error;
-    if (shelf_walk(working->desk.shelf, stop_there, NULL, &error) != HF_NOT_FOUND)
+    if (hf_compact_get_settings(working->desk.compact, &settings, &error) != HF_NOT_FOUND)
         return;
     struct hf_error said;
     error_set(&said, HF_NOT_FOUND, "%.160s; waiting until there is one", error.why);
@@ -337,42 +289,46 @@ static void tell_if_missing(struct working *working)
     cli_report(cli, (struct view){ NULL, 0 }, &said);
 }
 
-static enum hf_status run_worker(struct cli *cli, enum worker_mode mode)
+static enum hf_status run_worker(struct cli *cli, enum hf_compact_mode mode)
 {
     struct working working = { .cli = cli,
                                .desk = { .cli = cli },
-                               .options = { .mode = mode },
+                               .options = HF_COMPACT_WORKER_OPTIONS,
+                               .exec = HF_COMPACT_OPTIONS,
+                               .totals = HF_COMPACT_TOTALS,
                                .lines = !cli->json && !cli->quiet && !cli->out.terminal,
                                .begun = env_now(cli->env) };
-    working.options.tell = tell;
+    working.options.mode = mode;
+    working.options.event = tell;
     working.options.argument = &working;
     enum hf_status status = take_options(&working);
     if (status != HF_OK)
         return status;
     signal(SIGCHLD, SIG_DFL); /* ignored, it would bury commands before we have seen them end */
-    status = open_all(&working);
-    if (status == HF_OK && mode == WORKER_WATCH)
+    status = desk_open_metered(&working.desk, cli, &working.exec);
+    if (status == HF_OK && mode == HF_COMPACT_WATCH)
         tell_if_missing(&working);
     if (status == HF_OK) {
         gauge_start(&working.gauge, cli, VIEW("compact"));
+        status = hf_compact_worker_start(working.desk.compact, &working.options,
+                                         &working.worker, &cli->error);
+    }
+    if (status == HF_OK) {
         status = work_to_the_end(&working);
         tell_done(&working);
         status = judge(&working, status);
     }
-    if (working.worker)
-        worker_free(working.worker);
-    if (working.forge)
-        forge_files_free(working.forge);
+    hf_compact_worker_free(working.worker);
     desk_close(&working.desk);
     return status;
 }
 
 enum hf_status run_compact_run(struct cli *cli)
 {
-    return run_worker(cli, cli_given(cli, "all") ? WORKER_DRAIN : WORKER_ONCE);
+    return run_worker(cli, cli_given(cli, "all") ? HF_COMPACT_DRAIN : HF_COMPACT_ONCE);
 }
 
 enum hf_status run_compact_watch(struct cli *cli)
 {
-    return run_worker(cli, WORKER_WATCH);
+    return run_worker(cli, HF_COMPACT_WATCH);
 }

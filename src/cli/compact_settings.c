@@ -23,9 +23,9 @@ static const struct field {
     size_t offset;
     bool of_chunks;
 } fields[] = {
-#define FIELD(option, kind, member, of_chunks)                                     \
-    {                                                                              \
-        option, FIELD_##kind, offsetof(struct compact_settings, member), of_chunks \
+#define FIELD(option, kind, member, of_chunks)                                        \
+    {                                                                                 \
+        option, FIELD_##kind, offsetof(struct hf_compact_settings, member), of_chunks \
     }
     FIELD("format", FORMAT, format, true),
     FIELD("key", TEXT, key, true),
@@ -65,24 +65,24 @@ static enum hf_status take_span(struct cli *cli, struct span span, int64_t *ms)
 
 static enum hf_status take_field(struct cli *cli, const struct field *field,
                                  const struct option_value *value,
-                                 struct compact_settings *settings)
+                                 struct hf_compact_settings *settings)
 {
     void *at = (char *)settings + field->offset;
     switch (field->kind) {
-    case FIELD_TEXT: *(struct view *)at = value->text; return HF_OK;
+    case FIELD_TEXT: *(const char **)at = value->text.data; return HF_OK; /* of argv */
     case FIELD_FLAG: *(bool *)at = true; return HF_OK;
     case FIELD_COUNT: *(uint64_t *)at = value->number; return HF_OK;
     case FIELD_SPAN: return take_span(cli, value->span, at);
-    case FIELD_FORMAT: return merge_format_parse(value->text, at, &cli->error);
-    case FIELD_CODING: return merge_coding_parse(value->text, at, &cli->error);
-    case FIELD_POLICY: return compact_policy_parse(value->text, at, &cli->error);
+    case FIELD_FORMAT: return hf_merge_format_parse(value->text.data, at, &cli->error);
+    case FIELD_CODING: return hf_merge_coding_parse(value->text.data, at, &cli->error);
+    case FIELD_POLICY: return hf_compact_policy_parse(value->text.data, at, &cli->error);
     }
     return HF_OK;
 }
 
 /* Writes the options that were given over the settings; tells how many, and whether one is about
  * what chunks are made of. */
-static enum hf_status take_fields(struct cli *cli, struct compact_settings *settings,
+static enum hf_status take_fields(struct cli *cli, struct hf_compact_settings *settings,
                                   size_t *ret_count, const char **ret_of_chunks)
 {
     *ret_count = 0;
@@ -100,10 +100,10 @@ static enum hf_status take_fields(struct cli *cli, struct compact_settings *sett
         if (fields[i].of_chunks && !*ret_of_chunks)
             *ret_of_chunks = fields[i].option;
     }
-    return compact_settings_check(settings, &cli->error);
+    return HF_OK;
 }
 
-static void tell(struct cli *cli, const char *done, const struct compact_settings *settings)
+static void tell(struct cli *cli, const char *done, const struct hf_compact_settings *settings)
 {
     struct output *out = &cli->out;
     struct view partition = partition_option(cli);
@@ -117,14 +117,15 @@ static void tell(struct cli *cli, const char *done, const struct compact_setting
     if (cli->quiet)
         return;
     output_print(out, "%s partition %.*s: %s, policy %s\n", done, VIEW_ARGS(partition),
-                 merge_format_name(settings->format), compact_policy_name(settings->policy));
+                 hf_merge_format_name(settings->format),
+                 hf_compact_policy_name(settings->policy));
 }
 
 /* ---- create -------------------------------------------------------------------------- */
 
 enum hf_status run_compact_create(struct cli *cli)
 {
-    struct compact_settings settings = compact_settings_default();
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
     struct desk desk = { .cli = cli };
     size_t given;
     const char *of_chunks;
@@ -133,7 +134,7 @@ enum hf_status run_compact_create(struct cli *cli)
         return status;
     status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = shelf_create(desk.shelf, &settings, &cli->error);
+        status = hf_compact_create(desk.compact, &settings, &cli->error);
     if (status == HF_OK)
         tell(cli, "made", &settings);
     desk_close(&desk);
@@ -142,85 +143,37 @@ enum hf_status run_compact_create(struct cli *cli)
 
 /* ---- set ----------------------------------------------------------------------------- */
 
-struct setting {
-    struct desk *desk;
-    struct compact_settings settings;
-    bool read;       /* from the partition's own catalog */
-    bool has_chunks; /* of all catalogs */
-    bool failed;     /* out of memory */
-};
-
-static enum hf_status look_at_catalog(void *argument, struct slot *slot,
-                                      const struct catalog *catalog,
-                                      const struct evidence *evidence)
+static enum hf_status change(struct desk *desk, struct hf_compact_settings *settings)
 {
-    struct setting *setting = argument;
-    (void)slot;
-    (void)evidence;
-    setting->has_chunks =
-        setting->has_chunks || catalog->live_count > 0 || catalog->grave_count > 0;
-    if (setting->read)
-        return HF_OK;
-    setting->read = true;
-    setting->settings = catalog->settings;
-    setting->failed = !compact_settings_keep(&setting->settings, &setting->desk->cli->arena);
-    return HF_OK;
-}
-
-static enum hf_status change(struct setting *setting)
-{
-    struct cli *cli = setting->desk->cli;
+    struct cli *cli = desk->cli;
     size_t given;
     const char *of_chunks;
-    if (setting->failed)
-        return error_no_memory(&cli->error);
-    enum hf_status status = take_fields(cli, &setting->settings, &given, &of_chunks);
+    enum hf_status status = take_fields(cli, settings, &given, &of_chunks);
     if (status != HF_OK)
         return status;
     if (given == 0)
         return error_set(&cli->error, HF_INVALID,
                          "name what to change; --help lists it, and 'compact status --json' "
                          "shows what is set");
-    if (of_chunks && setting->has_chunks)
+    status = desk_end(desk, hf_compact_set(desk->compact, settings, &cli->error));
+    if (status == HF_CONFLICT && of_chunks)
         return error_set(&cli->error, HF_CONFLICT,
                          "--%s cannot change any more: there are chunks that are made so",
                          of_chunks);
-    return HF_OK;
-}
-
-/* Children of a split have settings of their own. */
-static enum hf_status set_all(struct setting *setting)
-{
-    struct desk *desk = setting->desk;
-    struct cli *cli = desk->cli;
-    struct catalog_names names;
-    enum hf_status status = catalog_names_read(desk, &names);
-    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
-        struct slot *slot;
-        struct catalog_op op = { .kind = CATALOG_SET, .settings = &setting->settings };
-        status = shelf_slot(desk->shelf, names.names[i], &slot, &cli->error);
-        if (status == HF_OK) {
-            status = slot_apply(slot, &op, /* deadline */ (struct mono_time){ 0 });
-            cli->error = op.error;
-        }
-    }
-    catalog_names_release(&names);
     return status;
 }
 
 enum hf_status run_compact_set(struct cli *cli)
 {
     struct desk desk;
-    struct setting setting = { .desk = &desk };
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
     enum hf_status status = desk_open(&desk, cli);
     if (status == HF_OK)
-        status = desk_walk(&desk, look_at_catalog, &setting);
+        status = hf_compact_get_settings(desk.compact, &settings, &cli->error);
     if (status == HF_OK)
-        status = change(&setting);
+        status = change(&desk, &settings);
     if (status == HF_OK)
-        status = set_all(&setting);
-    if (status == HF_OK)
-        tell(cli, "changed", &setting.settings);
+        tell(cli, "changed", &settings);
     desk_close(&desk);
     return status;
 }

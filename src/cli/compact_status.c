@@ -1,183 +1,33 @@
-/* compact_status.c: `compact status`: how a partition is, gathered from its catalogs, lease
- * tables, records of jobs, and the roster of its workers. */
+/* compact_status.c: `compact status`: how a partition is, gathered. */
 #include "cli/compact_status.h"
+
 #include "base/parse.h"
-#include "cli/compact.h"
-#include "lock/chunks.h"
 
-#include <stdio.h>
-
-/* ---- Catalogs ------------------------------------------------------------------------ */
-
-static void count_chunk(struct overview *view, const struct chunk *chunk)
-{
-    unsigned level = chunk->level < CASCADE_LEVELS_MAX ? chunk->level : CASCADE_LEVELS_MAX - 1;
-    struct level_sum *sum = &view->levels[level];
-    sum->chunks++;
-    sum->bytes += chunk->size;
-    sum->rows += chunk->rows_known ? chunk->rows : 0;
-    if (chunk->quarantine.size > 0) {
-        view->quarantined_count++;
-        if (view->quarantined_count <= SHOWN_MAX)
-            json_push(&view->quarantined, chunk_as_json(chunk));
-    }
-}
-
-static void count_dead(struct overview *view, const struct catalog *catalog)
-{
-    for (size_t i = 0; i < catalog->grave_count; i++) {
-        const struct grave *grave = &catalog->graves[i];
-        view->tombstones += grave->count;
-        for (size_t j = 0; j < grave->count; j++)
-            view->tombstone_bytes += grave->chunks[j].size;
-    }
-    for (size_t i = 0; i < catalog->removal_count; i++) {
-        const struct removal *removal = &catalog->removals[i];
-        *(removal->how == DELETING_RETIRED ? &view->retired : &view->condemned) +=
-            removal->count;
-    }
-}
-
-static json_t *catalog_as_json(const struct slot *slot, const struct catalog *catalog)
-{
-    json_t *object = json_object();
-    json_add(&object, "partition", json_string(slot->partition));
-    json_add_count(&object, "depth", catalog->depth);
-    json_add_count(&object, "chunks", catalog->live_count);
-    json_add_count(&object, "live_bytes", catalog->live_bytes);
-    json_add_count(&object, "dead", catalog->dead_count);
-    json_add_count(&object, "dead_bytes", catalog->dead_bytes);
-    json_add_count(&object, "writers", catalog->writer_count);
-    json_add_bool(&object, "split", catalog->child_count > 0);
-    json_add_count(&object, "pressure", catalog_pressure(catalog));
-    json_add_bool(&object, "clogged", catalog_is_clogged(catalog));
-    return object;
-}
-
-/* Whether more is due than is planned by others already does not matter here. */
-static enum hf_status count_due(struct overview *view, const struct catalog *catalog)
-{
-    struct plan plan;
-    struct plan_options options = { .is_leased = chunk_is_leased, .argument = &view->leased };
-    enum hf_status status = plan_make(catalog, &options, &plan, &view->desk->cli->error);
-    if (status != HF_OK)
-        return status;
-    view->due_groups += plan.count;
-    view->due_bytes += plan.bytes;
-    plan_release(&plan);
-    return HF_OK;
-}
-
-static void look_at_command(struct overview *view, const struct compact_settings *settings)
-{
-    const char *program;
-    struct hf_error why;
-    if (settings->command.size == 0 || view->needs_allow_exec ||
-        allow_exec_find(&view->allowed, settings->command, &program, &why) != HF_DENIED)
-        return;
-    view->needs_allow_exec = true;
-    snprintf(view->needs_why, sizeof view->needs_why, "%s", why.why);
-}
-
-static enum hf_status look_at_catalog(void *argument, struct slot *slot,
-                                      const struct catalog *catalog,
-                                      const struct evidence *evidence)
+static bool add_job(void *argument, const struct hf_compact_job_info *job)
 {
     struct overview *view = argument;
-    (void)evidence;
-    if (view->catalog_count++ == 0)
-        view->settings = settings_as_json(&catalog->settings);
-    if (view->catalog_count == 1)
-        view->backlog_max = catalog->settings.backlog_max;
-    look_at_command(view, &catalog->settings);
-    for (size_t i = 0; i < catalog->live_count; i++)
-        count_chunk(view, &catalog->live[i]);
-    count_dead(view, catalog);
-    uint64_t pressure = catalog_pressure(catalog);
-    view->pressure = pressure > view->pressure ? pressure : view->pressure;
-    json_push(&view->catalogs, catalog_as_json(slot, catalog));
-    return count_due(view, catalog);
-}
-
-/* ---- Jobs under way ------------------------------------------------------------------ */
-
-static json_t *lease_as_job(const struct lease_table *table, const struct lease *lease,
-                            const struct evidence *evidence)
-{
     json_t *object = json_object();
-    struct span left = lease_left(lease, evidence);
-    json_add(&object, "state", json_string(lease_state(&table->settings, lease, evidence)));
-    json_add_words(&object, "holder", lease->holder);
-    json_add_count(&object, "level", lease->level);
-    json_add_count(&object, "chunks", lease->scope_count);
-    json_add_words(&object, "output", lease->output);
-    json_add_count(&object, "token", lease->token);
-    json_add_count(&object, "renewals", lease->renewals);
-    json_add(&object, "held_ms",
-             json_integer((json_int_t)(lease_held(lease, evidence).us / 1000)));
-    json_add(&object, "expires_in_ms", json_integer((json_int_t)(left.us / 1000)));
-    return object;
+    json_add(&object, "state", json_string(job->state));
+    json_add_words(&object, "holder", view_of(job->holder));
+    json_add_count(&object, "level", job->level);
+    json_add_count(&object, "chunks", job->chunks);
+    json_add_words(&object, "output", view_of(job->output));
+    json_add_count(&object, "token", job->token);
+    json_add_count(&object, "renewals", job->renewals);
+    json_add(&object, "held_ms", json_integer((json_int_t)job->held_ms));
+    json_add(&object, "expires_in_ms", json_integer((json_int_t)job->expires_in_ms));
+    json_push(&view->jobs, object);
+    return true;
 }
 
-static bool is_pin(const struct lease *lease)
-{
-    return lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_PIN;
-}
-
-static void note_barrier(struct overview *view, const struct lease_table *table,
-                         const struct lease *lease, const struct evidence *evidence)
-{
-    struct buffer text = BUFFER_INIT(HF_WHY_MAX);
-    append_barrier(&text, &table->settings, evidence, lease);
-    snprintf(view->blocked, sizeof view->blocked, "%.*s", VIEW_ARGS(buffer_view(&text)));
-    buffer_release(&text);
-}
-
-static void look_at_leases(void *argument, const struct lease_table *table,
-                           const struct evidence *evidence)
+static bool add_record(void *argument, const struct hf_compact_record *record)
 {
     struct overview *view = argument;
-    for (size_t i = 0; i < table->lease_count; i++) {
-        const struct lease *lease = table->leases[i];
-        bool over = chunks_lease_over(table, lease, evidence);
-        if (!over && is_pin(lease))
-            view->pins++;
-        else if (!over && lease_is_barrier(lease))
-            note_barrier(view, table, lease, evidence);
-        else if (!over)
-            json_push(&view->jobs, lease_as_job(table, lease, evidence));
-        else if (lease->output.size > 0 && lease->status != LEASE_COMPLETED)
-            view->unsettled++;
-    }
-}
-
-/* A table that cannot be read hides who is at work, and nothing else. */
-static enum hf_status look_at_tables(struct overview *view)
-{
-    struct desk *desk = view->desk;
-    struct catalog_names names;
-    enum hf_status status = catalog_names_read(desk, &names);
-    if (status == HF_OK)
-        status = leased_chunks_read(desk, &names, &view->leased);
-    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
-        status =
-            chunks_look(desk->client, names.names[i], look_at_leases, view, &desk->cli->error);
-        if (status == HF_CORRUPT) /* that was told */
-            status = error_clear(&desk->cli->error);
-    }
-    catalog_names_release(&names);
-    return status;
-}
-
-/* ---- Jobs of the last hour ----------------------------------------------------------- */
-
-static json_t *record_as_json(const struct job_record *record)
-{
     json_t *object = json_object();
-    json_add_words(&object, "id", record->id);
-    json_add_words(&object, "worker", record->worker);
-    json_add_words(&object, "end", record->end);
-    json_add_words(&object, "why", record->why);
+    json_add_words(&object, "id", view_of(record->id));
+    json_add_words(&object, "worker", view_of(record->worker));
+    json_add_words(&object, "end", view_of(record->end));
+    json_add_words(&object, "why", view_of(record->why));
     json_add_count(&object, "level", record->level);
     json_add_count(&object, "sources", record->sources);
     json_add_count(&object, "input_bytes", record->bytes_in);
@@ -188,106 +38,87 @@ static json_t *record_as_json(const struct job_record *record)
     json_add_count(&object, "rows_expired", record->rows_expired);
     json_add_count(&object, "rows_rejected", record->rows_rejected);
     json_add(&object, "took_ms", json_integer((json_int_t)record->took_ms));
-    json_add_time_ms(&object, "ended_at", record->ended_at.us / 1000);
-    return object;
+    json_add_time_ms(&object, "ended_at", record->ended_ms);
+    json_push(&view->records, object);
+    return true;
 }
 
-static void count_record(struct overview *view, const struct job_record *record)
+static bool add_catalog(void *argument, const struct hf_compact_catalog *catalog)
 {
-    if (view_equal(record->end, view_of(job_end_name(JOB_COMMITTED)))) {
-        view->committed++;
-        view->committed_bytes += record->bytes_in;
-        view->committed_ms += record->took_ms;
-    } else if (view_equal(record->end, view_of(job_end_name(JOB_FAILED)))) {
-        view->failed++;
-        snprintf(view->last_failure, sizeof view->last_failure, "%.*s",
-                 VIEW_ARGS(view_first(record->why, sizeof view->last_failure - 1)));
-    } else if (view_equal(record->end, view_of(job_end_name(JOB_LOST)))) {
-        view->lost++;
-    }
-    json_push(&view->records, record_as_json(record));
-}
-
-static enum hf_status look_at_records(struct overview *view)
-{
-    struct arena arena = ARENA_INIT;
-    struct job_record *records = NULL;
-    size_t count = 0;
-    enum hf_status status =
-        jobs_read(view->desk->shelf, &arena, &records, &count, &view->desk->cli->error);
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        count_record(view, &records[i]);
-    arena_release(&arena);
-    return status;
-}
-
-/* ---- Members ------------------------------------------------------------------------- */
-
-/* Of workers that were not told another. */
-#define BEAT_USUAL SPAN_S(10)
-
-static json_t *member_as_json(const struct member *member)
-{
+    struct overview *view = argument;
     json_t *object = json_object();
-    json_add_key(&object, "member", member->fingerprint);
-    json_add_time_ms(&object, "modified_at", member->modified.us / 1000);
-    return object;
+    json_add(&object, "partition", json_string(catalog->partition));
+    json_add_count(&object, "depth", catalog->depth);
+    json_add_count(&object, "chunks", catalog->chunks);
+    json_add_count(&object, "live_bytes", catalog->live_bytes);
+    json_add_count(&object, "dead", catalog->dead);
+    json_add_count(&object, "dead_bytes", catalog->dead_bytes);
+    json_add_count(&object, "writers", catalog->writers);
+    json_add_bool(&object, "split", catalog->split);
+    json_add_count(&object, "pressure", catalog->pressure);
+    json_add_bool(&object, "clogged", catalog->clogged);
+    json_push(&view->catalogs, object);
+    return true;
 }
 
-static enum hf_status look_at_members(struct overview *view)
+static bool add_member(void *argument, const struct hf_compact_member *member)
 {
-    struct cli *cli = view->desk->cli;
-    struct arena arena = ARENA_INIT;
-    struct member *members = NULL;
-    size_t count = 0;
-    char group[ROSTER_GROUP_MAX + 1];
-    snprintf(group, sizeof group, "compact-%s", view->desk->shelf->partition);
-    enum hf_status status = roster_members(cli->store, view_of(group), BEAT_USUAL, &arena,
-                                           &members, &count, &cli->error);
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        if (members[i].present) {
-            view->present++;
-            json_push(&view->members, member_as_json(&members[i]));
-        }
-    arena_release(&arena);
-    return status;
+    struct overview *view = argument;
+    json_t *object = json_object();
+    json_add_key(&object, "member", view_of(member->fingerprint));
+    json_add_time_ms(&object, "modified_at", member->modified_ms);
+    json_push(&view->members, object);
+    return true;
 }
 
-/* ---- All of it ----------------------------------------------------------------------- */
+static bool add_quarantined(void *argument, const struct hf_chunk_info *chunk)
+{
+    struct overview *view = argument;
+    json_push(&view->quarantined, chunk_as_json(chunk));
+    return json_array_size(view->quarantined) < SHOWN_MAX;
+}
 
-/* The catalogs come last: one that cannot be read leaves the rest worth telling. */
+/* What is named beside the sums is asked for where there is any. */
 static enum hf_status gather(struct overview *view)
 {
     struct desk *desk = view->desk;
-    struct hf_error *error = &desk->cli->error;
-    enum hf_status status = shelf_is_paused(desk->shelf, &view->paused, view->why, error);
-    if (status == HF_OK)
-        status = look_at_tables(view);
-    if (status == HF_OK)
-        status = look_at_records(view);
-    if (status == HF_OK)
-        status = look_at_members(view);
-    if (status == HF_OK)
-        status = desk_walk(desk, look_at_catalog, view);
-    return leased_chunks_judge(desk->cli, &view->leased, status);
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
+    struct hf_compact_status_options options = HF_COMPACT_STATUS_OPTIONS;
+    struct hf_error ignored; /* it was told when the sums were made */
+    options.each_job = add_job;
+    options.each_record = add_record;
+    options.each_catalog = add_catalog;
+    options.each_member = add_member;
+    options.argument = view;
+    enum hf_status status =
+        desk_end(desk, hf_compact_get_status(desk->compact, &options, &view->status,
+                                             &desk->cli->error));
+    if (view->status.quarantined > 0 && desk->broken.status == HF_OK)
+        hf_compact_chunks(desk->compact, HF_CHUNKS_QUARANTINED, add_quarantined, view,
+                          &ignored);
+    if (view->status.catalogs > 0 &&
+        hf_compact_get_settings(desk->compact, &settings, &ignored) == HF_OK)
+        view->settings = settings_as_json(&settings);
+    return status;
 }
 
 enum hf_status run_compact_status(struct cli *cli)
 {
-    struct desk desk;
+    struct desk desk = { .cli = cli };
+    struct hf_compact_options options = HF_COMPACT_OPTIONS;
     struct overview view = { .desk = &desk,
-                             .leased = LEASED_CHUNKS_INIT,
+                             .status = HF_COMPACT_STATUS,
                              .quarantined = json_array(),
                              .catalogs = json_array(),
                              .jobs = json_array(),
                              .records = json_array(),
                              .members = json_array() };
-    enum hf_status status = desk_open(&desk, cli);
+    enum hf_status status = take_allow_exec(cli, &options);
     if (status == HF_OK)
-        status = take_allow_exec(cli, &view.allowed);
+        status = desk_open_exec(&desk, cli, &options);
     if (status == HF_OK)
         status = gather(&view);
-    if (status == HF_OK || (cli->reported && view.catalog_count > 0)) {
+    if (status == HF_OK || (cli->reported && view.status.catalogs > 0)) {
         if (cli->json)
             overview_tell_json(&view);
         else
@@ -299,7 +130,6 @@ enum hf_status run_compact_status(struct cli *cli)
     json_decref(view.jobs);
     json_decref(view.records);
     json_decref(view.members);
-    leased_chunks_release(&view.leased);
     desk_close(&desk);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "cli/compact_status.h"
 
 #include "base/parse.h"
-#include "lock/chunks.h"
 
 #include <inttypes.h>
 
@@ -11,8 +10,8 @@
 static json_t *levels_as_json(const struct overview *view)
 {
     json_t *list = json_array();
-    for (unsigned i = 0; i < CASCADE_LEVELS_MAX; i++) {
-        const struct level_sum *sum = &view->levels[i];
+    for (unsigned i = 0; i < HF_COMPACT_LEVELS_MAX; i++) {
+        const struct hf_compact_level *sum = &view->status.levels[i];
         if (sum->chunks == 0)
             continue;
         json_t *object = json_object();
@@ -27,18 +26,18 @@ static json_t *levels_as_json(const struct overview *view)
 
 static double rate(const struct overview *view)
 {
-    return view->committed_ms > 0
-               ? (double)view->committed_bytes * 1000 / (double)view->committed_ms
+    return view->status.committed_ms > 0
+               ? (double)view->status.committed_bytes * 1000 / (double)view->status.committed_ms
                : 0;
 }
 
 static json_t *last_hour_as_json(struct overview *view)
 {
     json_t *object = json_object();
-    json_add_count(&object, "committed", view->committed);
-    json_add_count(&object, "failed", view->failed);
-    json_add_count(&object, "lost", view->lost);
-    json_add_count(&object, "committed_bytes", view->committed_bytes);
+    json_add_count(&object, "committed", view->status.committed);
+    json_add_count(&object, "failed", view->status.failed);
+    json_add_count(&object, "lost", view->status.lost);
+    json_add_count(&object, "committed_bytes", view->status.committed_bytes);
     json_add(&object, "bytes_per_second", json_integer((json_int_t)rate(view)));
     json_add(&object, "records", json_incref(view->records));
     return object;
@@ -52,27 +51,32 @@ static json_t *pair(const char *a, uint64_t x, const char *b, uint64_t y)
 void overview_tell_json(struct overview *view)
 {
     json_t *object = json_object();
-    json_add(&object, "partition", json_string(view->desk->shelf->partition));
-    json_add_bool(&object, "paused", view->paused);
-    json_add_words(&object, "paused_why", view_of(view->paused ? view->why : ""));
-    json_add_bool(&object, "barred", view->leased.barred.count > 0);
-    json_add_words(&object, "barred_why", view_of(view->blocked));
-    json_add_bool(&object, "needs_allow_exec", view->needs_allow_exec);
+    struct view partition = partition_option(view->desk->cli);
+    json_add(&object, "partition", json_stringn(partition.data, partition.size));
+    json_add_bool(&object, "paused", view->status.paused);
+    json_add_words(&object, "paused_why",
+                   view_of(view->status.paused ? view->status.paused_why : ""));
+    json_add_bool(&object, "barred", view->status.barred);
+    json_add_words(&object, "barred_why", view_of(view->status.barred_why));
+    json_add_bool(&object, "needs_allow_exec", view->status.exec_denied);
     json_add(&object, "settings", json_incref(view->settings));
     json_add(&object, "levels", levels_as_json(view));
     json_add(&object, "backlog",
-             pair("chunks", view->levels[0].chunks, "most", view->backlog_max));
-    json_add_count(&object, "pressure", view->pressure);
-    json_add(&object, "due", pair("groups", view->due_groups, "input_bytes", view->due_bytes));
+             pair("chunks", view->status.levels[0].chunks, "most", view->status.backlog_max));
+    json_add_count(&object, "pressure", view->status.pressure);
+    json_add(&object, "due",
+             pair("groups", view->status.due_groups, "input_bytes", view->status.due_bytes));
     json_add(&object, "under_way", json_incref(view->jobs));
-    json_add_count(&object, "unsettled", view->unsettled);
-    json_add_count(&object, "pins", view->pins);
+    json_add_count(&object, "unsettled", view->status.unsettled);
+    json_add_count(&object, "pins", view->status.pins);
     json_add(&object, "last_hour", last_hour_as_json(view));
-    json_add_count(&object, "quarantined_count", view->quarantined_count);
+    json_add_count(&object, "quarantined_count", view->status.quarantined);
     json_add(&object, "quarantined", json_incref(view->quarantined));
     json_add(&object, "tombstones",
-             pair("chunks", view->tombstones, "size_bytes", view->tombstone_bytes));
-    json_add(&object, "deleting", pair("retired", view->retired, "condemned", view->condemned));
+             pair("chunks", view->status.tombstones, "size_bytes",
+                  view->status.tombstone_bytes));
+    json_add(&object, "deleting",
+             pair("retired", view->status.retired, "condemned", view->status.condemned));
     json_add(&object, "members", json_incref(view->members));
     json_add(&object, "catalogs", json_incref(view->catalogs));
     output_json(&view->desk->cli->out, object);
@@ -81,6 +85,10 @@ void overview_tell_json(struct overview *view)
 /* ---- In words ------------------------------------------------------------------------ */
 
 #define LABEL "%-12s "
+
+/* Of a table of which nobody knows more. */
+#define BARRED \
+    "nothing is granted until the lease table that was damaged or restored is safe again"
 
 static struct view text_of(const json_t *object, const char *name)
 {
@@ -99,8 +107,8 @@ static void tell_levels(struct output *out, const struct overview *view)
 {
     char label[16], size[SIZE_TEXT_MAX];
     bool any = false;
-    for (unsigned i = 0; i < CASCADE_LEVELS_MAX; i++) {
-        const struct level_sum *sum = &view->levels[i];
+    for (unsigned i = 0; i < HF_COMPACT_LEVELS_MAX; i++) {
+        const struct hf_compact_level *sum = &view->status.levels[i];
         if (sum->chunks == 0)
             continue;
         any = true;
@@ -131,11 +139,11 @@ static void tell_jobs(struct output *out, const struct overview *view)
                      brief_text(SPAN_MS(number_of(job, "held_ms")), held),
                      brief_text(SPAN_MS(number_of(job, "expires_in_ms")), left));
     }
-    if (view->unsettled > 0)
+    if (view->status.unsettled > 0)
         output_print(out, LABEL "%" PRIu64 " lease%s that ended without a result\n",
-                     "unsettled", view->unsettled, plural(view->unsettled));
-    if (view->pins > 0)
-        output_print(out, LABEL "%" PRIu64 "\n", "pins", view->pins);
+                     "unsettled", view->status.unsettled, plural(view->status.unsettled));
+    if (view->status.pins > 0)
+        output_print(out, LABEL "%" PRIu64 "\n", "pins", view->status.pins);
 }
 
 static void tell_last_hour(struct output *out, const struct overview *view)
@@ -143,12 +151,12 @@ static void tell_last_hour(struct output *out, const struct overview *view)
     char size[SIZE_TEXT_MAX], speed[SIZE_TEXT_MAX];
     output_print(
         out, LABEL "%" PRIu64 " committed, %" PRIu64 " failed, %" PRIu64 " lost; %s at %s/s\n",
-        "last hour", view->committed, view->failed, view->lost,
-        size_text(view->committed_bytes, size), size_text((uint64_t)rate(view), speed));
-    if (!view->last_failure[0])
+        "last hour", view->status.committed, view->status.failed, view->status.lost,
+        size_text(view->status.committed_bytes, size), size_text((uint64_t)rate(view), speed));
+    if (!view->status.last_failure[0])
         return;
     output_text(out, "  failed last: ");
-    output_words(out, view_of(view->last_failure));
+    output_words(out, view_of(view->status.last_failure));
     output_text(out, "\n");
 }
 
@@ -156,7 +164,7 @@ static void tell_quarantined(struct output *out, const struct overview *view)
 {
     size_t i;
     json_t *chunk;
-    output_print(out, LABEL "%" PRIu64 "\n", "quarantined", view->quarantined_count);
+    output_print(out, LABEL "%" PRIu64 "\n", "quarantined", view->status.quarantined);
     json_array_foreach(view->quarantined, i, chunk)
     {
         output_text(out, "  ");
@@ -170,10 +178,11 @@ static void tell_quarantined(struct output *out, const struct overview *view)
 static void tell_dead(struct output *out, const struct overview *view)
 {
     char size[SIZE_TEXT_MAX];
-    output_print(out, LABEL "%" PRIu64 " chunk%s, %s\n", "tombstones", view->tombstones,
-                 plural(view->tombstones), size_text(view->tombstone_bytes, size));
+    output_print(out, LABEL "%" PRIu64 " chunk%s, %s\n", "tombstones", view->status.tombstones,
+                 plural(view->status.tombstones),
+                 size_text(view->status.tombstone_bytes, size));
     output_print(out, LABEL "%" PRIu64 " retired, %" PRIu64 " condemned\n", "deleting",
-                 view->retired, view->condemned);
+                 view->status.retired, view->status.condemned);
 }
 
 static void tell_settings(struct output *out, const struct overview *view)
@@ -197,34 +206,37 @@ void overview_tell(struct overview *view)
 {
     struct output *out = &view->desk->cli->out;
     char size[SIZE_TEXT_MAX];
-    output_print(out, LABEL "%s, in ", "partition", view->desk->shelf->partition);
-    output_count(out, view->catalog_count, "catalog");
+    output_print(out, LABEL "%.*s, in ", "partition",
+                 VIEW_ARGS(partition_option(view->desk->cli)));
+    output_count(out, view->status.catalogs, "catalog");
     output_text(out, "\n");
     tell_settings(out, view);
-    if (view->paused) {
+    if (view->status.paused) {
         output_print(out, LABEL, "paused");
-        output_words(out, view_of(view->why[0] ? view->why : "nobody said why"));
+        output_words(out, view_of(view->status.paused_why[0] ? view->status.paused_why
+                                                             : "nobody said why"));
         output_text(out, "\n");
     }
-    if (view->needs_allow_exec) {
+    if (view->status.exec_denied) {
         output_print(out, LABEL, "command");
-        output_words(out, view_of(view->needs_why));
+        output_words(out, view_of(view->status.exec_why));
         output_text(out, "\n");
     }
-    if (view->leased.damage.status != HF_OK)
+    if (view->status.damaged)
         output_print(out, LABEL "damaged: a run replaces it\n", "lease table");
-    else if (view->leased.barred.count > 0)
+    else if (view->status.barred)
         output_print(out, LABEL "%s\n", "lease table",
-                     view->blocked[0] ? view->blocked : CHUNKS_BARRED);
+                     view->status.barred_why[0] ? view->status.barred_why : BARRED);
     tell_levels(out, view);
     output_print(out, LABEL "%" PRIu64 " of %" PRIu64 " at level 0, pressure %" PRIu64 " %%\n",
-                 "backlog", view->levels[0].chunks, view->backlog_max, view->pressure);
+                 "backlog", view->status.levels[0].chunks, view->status.backlog_max,
+                 view->status.pressure);
     output_print(out, LABEL, "due");
-    output_count(out, view->due_groups, "group");
-    output_print(out, ", %s\n", size_text(view->due_bytes, size));
+    output_count(out, view->status.due_groups, "group");
+    output_print(out, ", %s\n", size_text(view->status.due_bytes, size));
     tell_jobs(out, view);
     tell_last_hour(out, view);
     tell_quarantined(out, view);
     tell_dead(out, view);
-    output_print(out, LABEL "%" PRIu64 " present\n", "members", view->present);
+    output_print(out, LABEL "%" PRIu64 " present\n", "members", view->status.members);
 }

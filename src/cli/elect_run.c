@@ -67,19 +67,30 @@ static enum hf_status rest(struct candidate *candidate, struct run *run, struct 
                                        : HF_OK;
 }
 
+/* What is left of --wait since a moment; never nothing, so that the lock is asked for, too. */
+static int64_t wait_left_ms(const struct run *run, struct env *env, struct mono_time begun)
+{
+    int64_t left_ms = run->wait_ms - mono_since(env_now(env), begun).us / 1000;
+    return left_ms > 0 ? left_ms : 1;
+}
+
 /* The first step lets members that start at the same time see each other. */
 enum hf_status candidate_wait_turn(struct candidate *candidate, struct run *run,
-                                   struct hf_error *error)
+                                   int64_t *ret_left_ms, struct hf_error *error)
 {
     struct env *env = candidate->cli->env;
+    struct mono_time begun = env_now(env);
     enum hf_status status = join_group(candidate, error);
+    struct span step = span_smaller(candidate->step, SPAN_MS(wait_left_ms(run, env, begun)));
     if (status == HF_OK)
-        status = rest(candidate, run, candidate->step, error);
+        status = rest(candidate, run, step, error);
     if (status == HF_OK)
         hf_elect_look(candidate->member, /* error */ NULL);
     struct mono_time since = env_now(env);
-    while (status == HF_OK && !is_our_turn(candidate, mono_since(env_now(env), since)))
+    while (status == HF_OK && wait_left_ms(run, env, begun) > 1 &&
+           !is_our_turn(candidate, mono_since(env_now(env), since)))
         status = rest(candidate, run, NAP, error);
+    *ret_left_ms = wait_left_ms(run, env, begun);
     return status;
 }
 

@@ -1,12 +1,11 @@
 /* merge.c: `merge`: files of records into one. Knows no store and no lock. */
-#include "merge/merge.h"
-
 #include "base/instant.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
+#include "cli/lock.h"
 #include "cli/progress.h"
 
 #include <inttypes.h>
@@ -17,15 +16,14 @@
 struct merge {
     struct cli *cli;
     const char *output;
-    struct merge_options options;
-    struct merge_result result;
+    struct hf_merge_options options;
+    struct hf_merge_report report;
     struct gauge gauge;
-    struct span took;
 };
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-#define FORMAT(name) (1U << MERGE_##name)
+#define FORMAT(name) (1U << HF_MERGE_##name)
 #define RECORDS      (FORMAT(USV) | FORMAT(CSV) | FORMAT(TSV) | FORMAT(NDJSON))
 
 /* An option that a format has no use for is refused rather than left unheard. */
@@ -52,26 +50,26 @@ static const struct {
 static enum hf_status check_belongings(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    enum merge_format format = merge->options.format;
+    enum hf_merge_format format = merge->options.format;
     for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++)
         if (cli_given(cli, belongings[i].option) && !(belongings[i].formats & 1U << format))
             return error_set(&cli->error, HF_INVALID,
                              "--%s is for the format %s, and means nothing for %s",
                              belongings[i].option, belongings[i].in_words,
-                             merge_format_name(format));
+                             hf_merge_format_name(format));
     bool by_record = RECORDS & 1U << format;
     if (by_record && !cli_given(cli, "key") && !cli_given(cli, "time"))
         return error_set(&cli->error, HF_INVALID,
                          "name the field to merge by: --key, --time, or both to keep the "
                          "latest record of each key");
-    if (format == MERGE_EXEC && !cli_given(cli, "command"))
+    if (format == HF_MERGE_EXEC && !cli_given(cli, "command"))
         return error_set(&cli->error, HF_INVALID, "the format exec needs a --command");
     return HF_OK;
 }
 
 /* The option's number, if it was given, between two bounds. */
 static enum hf_status take_number(struct cli *cli, const char *name, uint64_t least,
-                                  uint64_t most, size_t *number)
+                                  uint64_t most, unsigned *number)
 {
     const struct option_value *value = cli_option(cli, name);
     if (!value)
@@ -80,13 +78,13 @@ static enum hf_status take_number(struct cli *cli, const char *name, uint64_t le
         return error_set(&cli->error, HF_INVALID,
                          "--%s takes %" PRIu64 " to %" PRIu64 ", not %.*s", name, least, most,
                          VIEW_ARGS(view_first(value->text, 40)));
-    *number = value->number;
+    *number = (unsigned)value->number;
     return HF_OK;
 }
 
 /* The same for bytes, in the largest unit that both bounds are whole in. */
 static enum hf_status take_size(struct cli *cli, const char *name, uint64_t least,
-                                uint64_t most, size_t *size)
+                                uint64_t most, uint64_t *size)
 {
     const struct option_value *value = cli_option(cli, name);
     if (!value)
@@ -100,31 +98,26 @@ static enum hf_status take_size(struct cli *cli, const char *name, uint64_t leas
     return HF_OK;
 }
 
-/* One thread merges, the others read ahead; more than a few have nothing to do. */
-#define THREADS_USUAL_MAX 4
-
-static size_t usual_threads(void)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (processors < 1)
-        return 1;
-    return processors < THREADS_USUAL_MAX ? (size_t)processors : THREADS_USUAL_MAX;
-}
-
 static enum hf_status take_sizes(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    struct merge_options *options = &merge->options;
-    options->threads = usual_threads();
-    enum hf_status status =
-        take_size(cli, "memory", MERGE_MEMORY_MIN, MERGE_MEMORY_MAX, &options->memory_bytes);
+    struct hf_merge_options *options = &merge->options;
+    enum hf_status status = take_size(cli, "memory", HF_MERGE_MEMORY_MIN, HF_MERGE_MEMORY_MAX,
+                                      &options->memory_bytes);
     if (status == HF_OK)
-        status = take_size(cli, "max-record", 1, MERGE_RECORD_MAX, &options->record_bytes_max);
+        status =
+            take_size(cli, "max-record", 1, HF_MERGE_RECORD_MAX, &options->record_bytes_max);
     if (status == HF_OK)
-        status = take_number(cli, "threads", 1, MERGE_THREADS_MAX, &options->threads);
+        status = take_number(cli, "threads", 1, HF_MERGE_THREADS_MAX, &options->threads);
     if (cli_given(cli, "max-rejects"))
         options->rejects_max = cli_option(cli, "max-rejects")->number;
     return status;
+}
+
+/* Less than a millisecond is one, not none. */
+static int64_t round_up_ms(struct span span)
+{
+    return span.us / 1000 + (span.us % 1000 != 0);
 }
 
 /* A limit of 0 would mean none to the library. */
@@ -139,37 +132,32 @@ static enum hf_status take_limits(struct merge *merge)
         if (values[i] && values[i]->number == 0 && values[i]->span.us == 0)
             return error_set(&cli->error, HF_INVALID, "--%s must be above zero", names[i]);
     }
-    struct merge_command *command = &merge->options.command;
+    struct hf_merge_options *options = &merge->options;
     if (cli_given(cli, "command"))
-        command->line = cli_option(cli, "command")->text;
+        options->command = cli_option(cli, "command")->text.data; /* a word of argv */
     if (values[0])
-        command->time_limit = values[0]->span;
+        options->command_limit_ms = round_up_ms(values[0]->span);
     if (values[1])
-        command->cpu_limit = values[1]->span;
+        options->command_cpu_ms = round_up_ms(values[1]->span);
     if (values[2])
-        command->memory_bytes_max = values[2]->number;
+        options->command_memory_max = values[2]->number;
     if (values[3])
-        command->file_bytes_max = values[3]->number;
+        options->command_file_max = values[3]->number;
     return HF_OK;
 }
 
-/* The output is named as people name such files, unless --compress says otherwise. What a
- * command writes is its own affair. */
+/* Without it the output is compressed as its name ends. */
 static enum hf_status take_coding(struct merge *merge)
 {
     struct cli *cli = merge->cli;
     const struct option_value *value = cli_option(cli, "compress");
-    struct view output = view_of(merge->output);
-    if (value) {
-        enum hf_status status =
-            merge_coding_parse(value->text, &merge->options.coding, &cli->error);
-        if (status != HF_OK)
-            error_prefix(&cli->error, "--compress");
-        return status;
-    }
-    if (merge->options.format != MERGE_EXEC)
-        merge->options.coding = merge_coding_of_name(output);
-    return HF_OK;
+    if (!value)
+        return HF_OK;
+    enum hf_status status =
+        hf_merge_coding_parse(value->text.data, &merge->options.coding, &cli->error);
+    if (status != HF_OK)
+        error_prefix(&cli->error, "--compress");
+    return status;
 }
 
 /* ---- Files --------------------------------------------------------------------------- */
@@ -216,19 +204,18 @@ static enum hf_status take_files(struct merge *merge)
 static enum hf_status take_fields(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    struct merge_options *options = &merge->options;
+    struct hf_merge_options *options = &merge->options;
     const struct option_value *zone = cli_option(cli, "zone");
-    if (cli_given(cli, "key"))
-        options->key = cli_option(cli, "key")->text;
-    if (cli_given(cli, "time"))
-        options->time = cli_option(cli, "time")->text;
+    int64_t east_s;
+    options->key = option_text(cli, "key");
+    options->time = option_text(cli, "time");
+    options->zone = option_text(cli, "zone");
     options->headless = cli_given(cli, "no-header");
     if (!zone)
         return HF_OK;
-    options->has_zone = true;
-    if (!options->time.data)
+    if (!options->time)
         return error_set(&cli->error, HF_INVALID, "--zone is of no use without --time");
-    if (!zone_parse(zone->text, &options->zone_east_s))
+    if (!zone_parse(zone->text, &east_s))
         return error_set(&cli->error, HF_INVALID,
                          "--zone takes UTC or an offset such as +02:00, not '%.*s'",
                          VIEW_ARGS(view_first(zone->text, 40)));
@@ -238,9 +225,9 @@ static enum hf_status take_fields(struct merge *merge)
 static enum hf_status take_options(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    struct merge_options *options = &merge->options;
+    struct hf_merge_options *options = &merge->options;
     enum hf_status status =
-        merge_format_parse(cli_option(cli, "format")->text, &options->format, &cli->error);
+        hf_merge_format_parse(option_text(cli, "format"), &options->format, &cli->error);
     if (status != HF_OK) {
         error_prefix(&cli->error, "--format");
         return status;
@@ -259,7 +246,7 @@ static enum hf_status take_options(struct merge *merge)
 
 /* ---- What is told -------------------------------------------------------------------- */
 
-static json_t *reasons_as_json(const struct merge_result *result)
+static json_t *reasons_as_json(const struct hf_merge_report *result)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < result->reason_count; i++) {
@@ -272,19 +259,19 @@ static json_t *reasons_as_json(const struct merge_result *result)
     return list;
 }
 
-static json_t *rows_as_json(const struct merge_result *result, uint64_t rows)
+static json_t *rows_as_json(const struct hf_merge_report *result, uint64_t rows)
 {
     return result->rows_counted ? json_integer((json_int_t)rows) : json_null();
 }
 
 static json_t *summary_as_json(const struct merge *merge)
 {
-    const struct merge_result *result = &merge->result;
+    const struct hf_merge_report *result = &merge->report;
     json_t *object = json_object();
     if (!object || !json_set_key(object, "output", view_of(merge->output)))
         goto out_of_memory;
     json_t *rest = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "format",
-                             merge_format_name(merge->options.format), "inputs",
+                             hf_merge_format_name(merge->options.format), "inputs",
                              (json_int_t)merge->cli->argument_count, "inputs_unsorted",
                              (json_int_t)result->inputs_unsorted, "rows_in",
                              rows_as_json(result, result->rows_in), "rows_out",
@@ -300,8 +287,7 @@ static json_t *summary_as_json(const struct merge *merge)
     rest = json_pack("{s:o, s:I, s:I, s:I, s:I}", "reasons", reasons_as_json(result),
                      "input_bytes", (json_int_t)result->bytes_in, "output_bytes",
                      (json_int_t)result->bytes_out, "spilled_bytes",
-                     (json_int_t)result->bytes_spilled, "took_ms",
-                     (json_int_t)(merge->took.us / 1000));
+                     (json_int_t)result->bytes_spilled, "took_ms", (json_int_t)result->took_ms);
     if (!rest || json_object_update_new(object, rest) != 0)
         goto out_of_memory;
     return object;
@@ -314,7 +300,7 @@ out_of_memory:
 /* "merged 3 files into out.csv (1.5 MiB): of 20 rows in, 12 out, 7 superseded, 1 rejected" */
 static void tell_summary(const struct merge *merge)
 {
-    const struct merge_result *result = &merge->result;
+    const struct hf_merge_report *result = &merge->report;
     struct output *out = &merge->cli->out;
     char size[SIZE_TEXT_MAX];
     size_t inputs = merge->cli->argument_count;
@@ -358,8 +344,8 @@ static void tell_failure_as_json(const struct merge *merge)
     output_init(&err, STDERR_FILENO);
     json_t *object =
         error_as_json(merge->cli, error->status, buffer_view(&why), buffer_view(&title));
-    json_add(&object, "reasons", reasons_as_json(&merge->result));
-    if (object && merge->result.rejects_kept)
+    json_add(&object, "reasons", reasons_as_json(&merge->report));
+    if (object && merge->report.rejects_kept)
         json_set_key(object, "rejects", view_of(merge->options.reject_path));
     output_json(&err, object);
     output_flush(&err, /* error */ NULL);
@@ -381,7 +367,7 @@ static void say(const char *what, const char *text, const char *then)
 static void add_advice(struct merge *merge)
 {
     struct hf_error *error = &merge->cli->error;
-    if (merge->result.zone_missing)
+    if (merge->report.zone_missing)
         error_set(error, HF_INVALID, "%s; name the zone, such as --zone UTC or --zone +02:00",
                   error->why);
 }
@@ -389,31 +375,31 @@ static void add_advice(struct merge *merge)
 static void tell_failure(const struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    if (cli->json && merge->result.reason_count > 0) {
+    if (cli->json && merge->report.reason_count > 0) {
         tell_failure_as_json(merge);
         return;
     }
     cli_report(cli, view_of(merge->output), &cli->error);
-    for (size_t i = 0; i < merge->result.reason_count; i++)
-        say("rejected: ", merge->result.reasons[i], "");
-    if (merge->result.rejects_kept)
+    for (size_t i = 0; i < merge->report.reason_count; i++)
+        say("rejected: ", merge->report.reasons[i], "");
+    if (merge->report.rejects_kept)
         say("rejected records are in ", merge->options.reject_path,
             "; correct them, or allow so many with --max-rejects");
 }
 
 /* ---- The command --------------------------------------------------------------------- */
 
-static bool step(void *gauge, uint64_t done, uint64_t total)
+static bool step(void *merge, const struct hf_merge_progress *progress)
 {
-    return gauge_step(gauge, done, total);
+    return gauge_step(&((struct merge *)merge)->gauge, progress->bytes_done,
+                      progress->bytes_total);
 }
 
 /* Of a command nothing is known but that it still runs. */
-static bool step_of_command(void *context, uint64_t done, uint64_t total)
+static bool step_of_command(void *merge, const struct hf_merge_progress *progress)
 {
-    (void)done;
-    (void)total;
-    struct gauge *gauge = context;
+    struct gauge *gauge = &((struct merge *)merge)->gauge;
+    (void)progress;
     int64_t seconds = mono_since(env_now(gauge->env), gauge->start).us / 1000000;
     int64_t shown = mono_since(gauge->last_shown, gauge->start).us / 1000000;
     if (seconds > 0 && seconds > shown) {
@@ -425,22 +411,26 @@ static bool step_of_command(void *context, uint64_t done, uint64_t total)
     return !interrupted();
 }
 
+static void remove_unfinished(void *merge, enum hf_merge_part part, const char *path)
+{
+    (void)merge;
+    interrupt_removes((size_t)part, path);
+}
+
 static enum hf_status merge_now(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    bool by_command = merge->options.format == MERGE_EXEC;
-    struct mono_time begun = env_now(cli->env);
+    bool by_command = merge->options.format == HF_MERGE_EXEC;
     if (by_command)
         signal(SIGCHLD,
                SIG_DFL); /* ignored, it would bury the command before we have seen it */
     gauge_start(&merge->gauge, cli, VIEW("merge"));
-    merge->options.progress = (struct merge_progress){ by_command ? step_of_command : step,
-                                                       interrupt_removes_file, &merge->gauge };
-    enum hf_status status =
-        merge_files(cli->env, &merge->options, cli->arguments, cli->argument_count,
-                    merge->output, &merge->result, &cli->error);
+    merge->options.progress = by_command ? step_of_command : step;
+    merge->options.unfinished = remove_unfinished;
+    merge->options.argument = merge;
+    enum hf_status status = hf_merge(cli->arguments, cli->argument_count, merge->output,
+                                     &merge->options, &merge->report, &cli->error);
     gauge_clear(&merge->gauge);
-    merge->took = mono_since(env_now(cli->env), begun);
     return status;
 }
 
@@ -448,7 +438,8 @@ static enum hf_status run_merge(struct cli *cli)
 {
     struct merge merge = { .cli = cli,
                            .output = cli_option(cli, "output")->text.data,
-                           .options = MERGE_OPTIONS };
+                           .options = HF_MERGE_OPTIONS,
+                           .report = HF_MERGE_REPORT };
     enum hf_status status = take_options(&merge);
     if (status == HF_OK)
         status = merge_now(&merge);

@@ -68,8 +68,9 @@ enum hf_status run_run(struct cli *cli);
 /* ---- elect run ----------------------------------------------------------------------- */
 
 /* Joins the group and waits for this member's turn on the ladder. From then on a background task
- * sends its heartbeats. CANCELLED once `run` is stopping. */
+ * sends its heartbeats. CANCELLED once `run` is stopping. Takes --wait at most, and tells what is
+ * left of it. */
 enum hf_status candidate_wait_turn(struct candidate *candidate, struct run *run,
-                                   struct hf_error *error);
+                                   int64_t *ret_left_ms, struct hf_error *error);
 
 #endif

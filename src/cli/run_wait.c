@@ -27,9 +27,10 @@ static void acquire(void *argument)
     struct run *run = waiting->run;
     if (run_open_lock(run, waiting->options) == HF_OK) {
         atomic_store(&waiting->opened, true);
+        int64_t wait_ms = run->wait_ms;
         if (!run->candidate ||
-            candidate_wait_turn(run->candidate, run, &waiting->error) == HF_OK)
-            hf_lock_acquire(run->lock, run->wait_ms, &waiting->error);
+            candidate_wait_turn(run->candidate, run, &wait_ms, &waiting->error) == HF_OK)
+            hf_lock_acquire(run->lock, wait_ms, &waiting->error);
     } else {
         waiting->error = run->cli->error;
     }

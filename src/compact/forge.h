@@ -21,6 +21,7 @@ struct forge_order {
     const struct compact_settings *settings;
     const struct forge_source *sources;
     size_t source_count;
+    unsigned level; /* of the output */
     /* Put with *absent*; a put without answer is tried again: the name is ours. */
     struct view output;
     size_t memory_bytes;
@@ -79,5 +80,33 @@ void forge_files_free(struct forge *forge);
 /* Lets commands of the bucket run: those that `allowed` lists, whose programs must live as long.
  * Without it none does. */
 void forge_files_allow(struct forge *forge, const struct allow_exec *allowed);
+
+/* Size and CRC32C of a file, from its start. */
+enum hf_status forge_check_sum(int fd, uint64_t *ret_size, uint32_t *ret_crc,
+                               struct hf_error *error);
+
+/* A merge for a merger of the caller's: the sources are in files, to be read only, and `output` is
+ * the file to write, in a folder that is removed with all in it. */
+struct forge_task {
+    const struct forge_order *order;
+    const char *const *paths; /* one per source */
+    const char *output, *folder;
+    bool (*goes_on)(void *argument, uint64_t bytes_done); /* to be asked now and then */
+    void *argument;
+};
+
+struct forge_merger {
+    const char
+        *name; /* of the partitions that it merges: the first word of the command of their
+                         settings; NULL: it merges all */
+    /* Fills in the rows of the product, if it knows them, and after CORRUPT or INVALID the culprit,
+     * if there is one; without one the group is blamed, and nobody after any other status. */
+    enum hf_status (*merge)(void *argument, const struct forge_task *task,
+                            struct forge_product *product, struct hf_error *error);
+    void *argument;
+};
+
+/* From now on it merges, in place of formats and commands; it lives as long as the forge. */
+void forge_files_use(struct forge *forge, const struct forge_merger *merger);
 
 #endif

@@ -131,11 +131,11 @@ static bool borrow(struct piece *piece, size_t index)
     return true;
 }
 
-/* A command gets copies: it has no business with the objects themselves. */
+/* Others get copies: they have no business with the objects themselves. */
 static bool try_to_borrow(struct piece *piece, size_t index)
 {
     atomic_int *lent = &piece->files->lent;
-    if (piece->order->settings->command.size > 0)
+    if (forge_by_others(piece))
         return false;
     if (atomic_fetch_add(lent, 1) < LENT_MAX && borrow(piece, index))
         return true;

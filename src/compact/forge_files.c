@@ -73,16 +73,8 @@ static const char *path_in(struct piece *piece, const char *name)
 static const char *source_path(struct piece *piece, size_t index)
 {
     char name[80];
-    struct view key = piece->order->sources[index].key;
-    size_t from = key.size;
-    while (from > 0 && key.data[from - 1] != '/')
-        from--;
-    struct view leaf = view_from(key, from);
-    struct view end = view_from(leaf, view_find(leaf, '.'));
-    bool plain = end.size < 16;
-    for (size_t i = 0; i < end.size && plain; i++)
-        plain = (end.data[i] >= 'a' && end.data[i] <= 'z') || end.data[i] == '.';
-    snprintf(name, sizeof name, "%06zu%.*s", index, VIEW_ARGS(plain ? end : VIEW("")));
+    struct view end = scratch_name_end(piece->order->sources[index].key);
+    snprintf(name, sizeof name, "%06zu%.*s", index, VIEW_ARGS(end));
     return path_in(piece, name);
 }
 
@@ -218,29 +210,11 @@ static void find_culprit(struct piece *piece)
     }
 }
 
-/* A path stands for itself only where no longer one begins with it. */
-static bool ends_path(char c)
-{
-    return c == '\0' || c == ':' || c == ' ' || c == ',' || c == ';' || c == '\'';
-}
-
-/* People know sources by their keys, not by the files that they are read from. */
-static void name_key(struct hf_error *error, const char *path, struct view key)
-{
-    char before[HF_WHY_MAX];
-    const char *at = strstr(error->why, path);
-    if (!at || !ends_path(at[strlen(path)]))
-        return;
-    snprintf(before, sizeof before, "%.*s", (int)(at - error->why), error->why);
-    error_set(error, error->status, "%s%.*s%s", before,
-              VIEW_ARGS(view_first(key, ERROR_PATH_MAX)), at + strlen(path));
-}
-
 static void name_keys(const struct piece *piece, struct hf_error *error)
 {
     for (size_t i = 0; i < piece->order->source_count; i++)
-        name_key(error, piece->paths[i], piece->order->sources[i].key);
-    name_key(error, piece->output, piece->order->output);
+        scratch_rename(error, piece->paths[i], piece->order->sources[i].key);
+    scratch_rename(error, piece->output, piece->order->output);
 }
 
 /* Failures of this machine are nobody's fault: no program, no room. A command that fails may
@@ -295,7 +269,8 @@ static enum hf_status check_rows(struct piece *piece, const struct merge_result 
 static enum hf_status lie(struct piece *piece, struct hf_error *error)
 {
     piece->product->group_fault = true;
-    error_prefix(error, "the command ended well, but");
+    error_prefix(error, "the %s ended well, but",
+                 piece->files->merger.merge ? "merger" : "command");
     return error->status;
 }
 
@@ -384,10 +359,68 @@ static uint64_t stricter(uint64_t one, uint64_t other)
     return one == 0 || (other > 0 && other < one) ? other : one;
 }
 
+/* ---- A merger of the caller's -------------------------------------------------------- */
+
+static bool task_goes_on(void *argument, uint64_t done)
+{
+    struct piece *piece = argument;
+    return forge_goes_on(piece, piece->bytes + (done < piece->bytes ? done : piece->bytes));
+}
+
+/* It knows its own data: whom it blames is blamed, and what it cannot do is nobody's fault. */
+static enum hf_status judge_merger(struct piece *piece, enum hf_status status,
+                                   struct hf_error *error)
+{
+    struct forge_product *product = piece->product;
+    bool in_data = status == HF_CORRUPT || status == HF_INVALID;
+    if (error->status != status)
+        error_set(error, status, "the merger failed, and did not say why");
+    name_keys(piece, error);
+    if (!in_data || product->culprit >= piece->order->source_count)
+        product->culprit = FORGE_NOBODY;
+    product->group_fault = in_data;
+    forge_disk_is_full(piece);
+    return status;
+}
+
+/* Where the format says what a row is, rows are counted by that, whatever the merger says. */
+static enum hf_status check_merged(struct piece *piece, struct hf_error *error)
+{
+    struct stat info;
+    enum hf_status status = check_sources_unchanged(piece, error);
+    if (status == HF_OK && (lstat(piece->output, &info) != 0 || !S_ISREG(info.st_mode)))
+        status = error_set(error, HF_CORRUPT, "there is no file");
+    else if (status == HF_OK && info.st_size == 0 && piece->bytes > 0)
+        status = error_set(error, HF_CORRUPT, "it wrote nothing");
+    if (status == HF_OK)
+        status = check_command_rows(piece, error);
+    return status == HF_CORRUPT ? lie(piece, error) : status;
+}
+
+static enum hf_status merge_by_merger(struct piece *piece, struct hf_error *error)
+{
+    const struct forge_merger *merger = &piece->files->merger;
+    const struct forge_task task = { .order = piece->order,
+                                     .paths = piece->paths,
+                                     .output = piece->output,
+                                     .folder = piece->folder,
+                                     .goes_on = task_goes_on,
+                                     .argument = piece };
+    struct forge_product *product = piece->product;
+    error_clear(error);
+    enum hf_status status = merger->merge(merger->argument, &task, product, error);
+    if (status != HF_OK)
+        return judge_merger(piece, status, error);
+    product->culprit = FORGE_NOBODY;
+    return check_merged(piece, error);
+}
+
 static enum hf_status merge(struct piece *piece, uint32_t *ret_crc, struct hf_error *error)
 {
     struct merge_options options = options_of(piece);
     struct merge_result result;
+    if (piece->files->merger.merge)
+        return merge_by_merger(piece, error);
     if (options.format == MERGE_EXEC)
         options.command.file_bytes_max =
             stricter(options.command.file_bytes_max, command_bytes_max(piece));
@@ -432,8 +465,8 @@ static enum hf_status compare_output(struct piece *piece, struct hf_error *error
 static enum hf_status put_file(struct piece *piece, struct view key, int fd,
                                struct condition condition, struct hf_error *error)
 {
-    /* What a command has written it may still write to. */
-    bool give = piece->order->settings->command.size == 0;
+    /* What others have written they may still write to. */
+    bool give = !forge_by_others(piece);
     struct forge_files *files = piece->files;
     const struct progress progress = { put_step, piece };
     enum hf_status status = HF_OK;
@@ -484,7 +517,7 @@ static enum hf_status put_output(struct piece *piece, uint32_t crc, struct hf_er
     product->size = (uint64_t)info.st_size;
     product->crc32c = crc;
     enum hf_status status = HF_OK;
-    if (piece->order->settings->command.size > 0)
+    if (forge_by_others(piece))
         status = forge_check_sum(fd, &product->size, &product->crc32c, error);
     if (status == HF_OK)
         status = put_rejects(piece, error);
@@ -574,12 +607,31 @@ static void judge_room(struct piece *piece, struct hf_error *error)
                  size_text(before.free, size));
 }
 
+/* A partition names its merger by the first word of its command. */
+static enum hf_status find_merger(const struct forge_merger *merger,
+                                  const struct compact_settings *settings,
+                                  struct hf_error *error)
+{
+    struct view rest = settings->command, name = VIEW("");
+    while (rest.size > 0 && name.size == 0)
+        name = view_cut(&rest, ' ');
+    if (!merger->name || view_equal(name, view_of(merger->name)))
+        return HF_OK;
+    if (name.size == 0)
+        return error_set(error, HF_DENIED, "names no merger, and the one here is '%.60s'",
+                         merger->name);
+    return error_set(error, HF_DENIED, "is merged by '%.*s', and the merger here is '%.60s'",
+                     VIEW_ARGS(view_first(name, 60)), merger->name);
+}
+
 /* No command runs but by this. */
 static enum hf_status find_program(const struct forge_files *files,
                                    const struct compact_settings *settings,
                                    const char **ret_program, struct hf_error *error)
 {
     *ret_program = NULL;
+    if (files->merger.merge)
+        return find_merger(&files->merger, settings, error);
     if (settings->command.size == 0)
         return HF_OK;
     return allow_exec_find(&files->exec, settings->command, ret_program, error);
@@ -649,6 +701,12 @@ void forge_files_allow(struct forge *forge, const struct allow_exec *allowed)
 {
     struct forge_files *files = (struct forge_files *)(void *)forge;
     files->exec = *allowed;
+}
+
+void forge_files_use(struct forge *forge, const struct forge_merger *merger)
+{
+    struct forge_files *files = (struct forge_files *)(void *)forge;
+    files->merger = *merger;
 }
 
 void forge_files_free(struct forge *forge)

@@ -23,9 +23,10 @@ struct forge_files {
     struct store *store;
     size_t threads;
     struct scratch scratch;
-    struct allow_exec exec;    /* commands that may run */
-    atomic_uint_fast64_t jobs; /* to name their folders */
-    atomic_int lent;           /* descriptors of objects that are read where they lie */
+    struct allow_exec exec;     /* commands that may run */
+    struct forge_merger merger; /* of the caller; `merge` NULL: none */
+    atomic_uint_fast64_t jobs;  /* to name their folders */
+    atomic_int lent;            /* descriptors of objects that are read where they lie */
 };
 
 /* A source that is read where it lies. */
@@ -61,6 +62,12 @@ struct piece {
     atomic_bool stop; /* for those who fetch */
 };
 
+/* Whether somebody else merges: a command, or the caller. */
+static inline bool forge_by_others(const struct piece *piece)
+{
+    return piece->order->settings->command.size > 0 || piece->files->merger.merge;
+}
+
 /* Asks whether to go on; false once and for all when not. */
 bool forge_goes_on(struct piece *piece, uint64_t done);
 enum hf_status forge_cancelled(struct hf_error *error);
@@ -71,9 +78,6 @@ enum hf_status forge_local_failure(struct hf_error *error, int errno_value, cons
 
 /* Whether the disk is full now; notes it. To be asked before any file is removed. */
 bool forge_disk_is_full(struct piece *piece);
-
-enum hf_status forge_check_sum(int fd, uint64_t *ret_size, uint32_t *ret_crc,
-                               struct hf_error *error);
 
 /* Reads an object into the file, over whatever is there. */
 enum hf_status forge_get_object(struct piece *piece, struct view key, int fd,

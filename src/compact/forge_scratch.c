@@ -212,3 +212,35 @@ void scratch_remove(const struct scratch *scratch, const char *name)
     }
     (void)unlinkat(scratch->folder, name, AT_REMOVEDIR);
 }
+
+/* ---- Names --------------------------------------------------------------------------- */
+
+struct view scratch_name_end(struct view key)
+{
+    size_t from = key.size;
+    while (from > 0 && key.data[from - 1] != '/')
+        from--;
+    struct view leaf = view_from(key, from);
+    struct view end = view_from(leaf, view_find(leaf, '.'));
+    bool plain = end.size < 16;
+    for (size_t i = 0; i < end.size && plain; i++)
+        plain = (end.data[i] >= 'a' && end.data[i] <= 'z') || end.data[i] == '.';
+    return plain ? end : VIEW("");
+}
+
+/* A path stands for itself only where no longer one begins with it. */
+static bool ends_path(char c)
+{
+    return c == '\0' || c == ':' || c == ' ' || c == ',' || c == ';' || c == '\'';
+}
+
+void scratch_rename(struct hf_error *error, const char *path, struct view key)
+{
+    char before[HF_WHY_MAX];
+    const char *at = strstr(error->why, path);
+    if (!at || !ends_path(at[strlen(path)]))
+        return;
+    snprintf(before, sizeof before, "%.*s", (int)(at - error->why), error->why);
+    error_set(error, error->status, "%s%.*s%s", before,
+              VIEW_ARGS(view_first(key, ERROR_PATH_MAX)), at + strlen(path));
+}

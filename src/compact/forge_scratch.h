@@ -4,6 +4,7 @@
 #ifndef COMPACT_FORGE_SCRATCH_H
 #define COMPACT_FORGE_SCRATCH_H
 
+#include "base/view.h"
 #include "env/env.h"
 
 #include <limits.h>
@@ -37,5 +38,11 @@ bool scratch_make(const struct scratch *scratch, const char *name);
 
 /* Removes such a folder with all that is in it, as well as that works. */
 void scratch_remove(const struct scratch *scratch, const char *name);
+
+/* The end of a key's last name, from its first dot, if a file may be called so: ".usv.gz". */
+struct view scratch_name_end(struct view key);
+
+/* People know an object by its key, not by the file that it is read from: replaces the path. */
+void scratch_rename(struct hf_error *error, const char *path, struct view key);
 
 #endif

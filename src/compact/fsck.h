@@ -10,24 +10,7 @@
 
 #include "compact/shelf.h"
 
-#define FSCK_KIND_TABLE(ROW)                                                                  \
-    ROW(MISSING_OBJECT, "missing-object", "a live chunk whose object is not there")           \
-    ROW(WRONG_SIZE, "wrong-size", "a live chunk whose object has another size")               \
-    ROW(WRONG_CHECKSUM, "wrong-checksum", "a live chunk whose bytes have another checksum")   \
-    ROW(WRONG_ROWS, "wrong-rows", "a live chunk with more or fewer rows than it should have") \
-    ROW(UNREADABLE_OBJECT, "unreadable-object", "a live chunk that cannot be read just now")  \
-    ROW(MISSING_TOMBSTONE, "missing-tombstone", "a chunk in its grace whose object is gone")  \
-    ROW(UNREFERENCED, "unreferenced", "an object of data/ that no catalog knows")             \
-    ROW(FOREIGN, "foreign", "an object under data/ whose name is not one of ours")            \
-    ROW(LINGERING, "lingering", "an object that was deleted and is there all the same")       \
-    ROW(BAD_CATALOG, "bad-catalog", "a catalog that cannot be read")                          \
-    ROW(MISSING_CATALOG, "missing-catalog", "a catalog that another names and is not there")  \
-    ROW(STRAY_CATALOG, "stray-catalog", "a catalog of a split that came to nothing")          \
-    ROW(TWICE, "twice", "a key that two catalogs have")                                       \
-    ROW(WRONG_HOME, "wrong-home", "a key in a catalog that it cannot belong to")              \
-    ROW(UNSETTLED_LEASE, "unsettled-lease",                                                   \
-        "a lease that is over and whose output is not settled")                               \
-    ROW(BAD_LEASES, "bad-leases", "a lease table that cannot be read")
+#define FSCK_KIND_TABLE(ROW) HF_FSCK_KIND_TABLE(ROW)
 
 #define FSCK_KIND_ENUM_(name, word, about) FSCK_##name,
 enum fsck_kind { FSCK_KIND_TABLE(FSCK_KIND_ENUM_) FSCK_KIND_COUNT };

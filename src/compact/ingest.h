@@ -43,4 +43,10 @@ struct ingest_options {
 enum hf_status ingest_files(struct shelf *shelf, struct ingest_file *files, size_t count,
                             const struct ingest_options *options, struct hf_error *error);
 
+/* The same of objects of the bucket, whose keys stand for the paths: each is fetched into a file in
+ * `scratch` first. INVALID too: an object of Holdfast's own. */
+enum hf_status ingest_objects(struct shelf *shelf, struct ingest_file *files, size_t count,
+                              const char *scratch, const struct ingest_options *options,
+                              struct hf_error *error);
+
 #endif

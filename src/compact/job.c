@@ -290,6 +290,7 @@ static enum hf_status forge(struct job *job, struct hf_error *error)
                                  .source_count = order->count,
                                  .output = view_of(job->report->output),
                                  .memory_bytes = job->options->memory_bytes,
+                                 .level = order->level,
                                  .go_on = may_go_on,
                                  .argument = job };
     if (!may_go_on(job, 0, 2 * order->bytes))

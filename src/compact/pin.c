@@ -3,11 +3,13 @@
 
 #include "base/check.h"
 #include "base/rule.h"
+#include "compact/forge.h"
 #include "lease/table.h"
 #include "lock/chunks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- Whether a chunk is still there -------------------------------------------------- */
 
@@ -177,6 +179,26 @@ enum hf_status pin_take(struct shelf *shelf, const char *const *keys, size_t cou
     if (lock && hf_lock_check(lock, &ignored) == HF_OK)
         hf_lock_release(lock, &ignored);
     hf_lock_free(lock);
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+enum hf_status pin_read(struct shelf *shelf, struct view key, uint64_t size, uint32_t crc,
+                        int fd, struct hf_error *error)
+{
+    struct get_call call = { .key = key };
+    uint64_t got = 0;
+    uint32_t sum = 0;
+    if (fd < 0 || ftruncate(fd, 0) != 0)
+        return error_set(error, HF_INVALID, "the descriptor is of no file that can be written");
+    enum hf_status status = store_get_file(shelf->store, &call, fd, /* progress */ NULL);
+    *error = call.error;
+    if (status == HF_OK)
+        status = forge_check_sum(fd, &got, &sum, error);
+    if (status == HF_OK && (got != size || sum != crc))
+        status = error_set(error, HF_CORRUPT, "%.*s: its bytes are not what the catalog says",
+                           VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
     return status;
 }
 

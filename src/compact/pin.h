@@ -15,6 +15,11 @@
 enum hf_status pin_take(struct shelf *shelf, const char *const *keys, size_t count,
                         int64_t ttl_ms, struct hf_lock **ret_lock, struct hf_error *error);
 
+/* Reads a chunk into a file, over whatever is there, and checks it. CORRUPT: it is not what the
+ * catalog says. */
+enum hf_status pin_read(struct shelf *shelf, struct view key, uint64_t size, uint32_t crc,
+                        int fd, struct hf_error *error);
+
 /* Which of these are pinned now, read afresh. */
 enum hf_status pin_find(struct shelf *shelf, const struct view *keys, size_t count,
                         bool *ret_pinned, struct hf_error *error);

@@ -497,6 +497,7 @@ struct walk {
     void *argument;
     struct queued *first, *last;
     size_t count;            /* ever queued */
+    shelf_between *between;  /* may be NULL */
     struct queued *at;       /* the one that is being visited */
     struct slot_route route; /* of that one */
     enum hf_status ended;    /* by the visitor */
@@ -584,6 +585,8 @@ static enum hf_status walk_one(struct walk *walk, struct queued *at, struct hf_e
         why = walk->why;
         status = why.status;
     }
+    if (status == HF_OK && walk->ended == HF_OK && walk->between)
+        walk->ended = walk->between(walk->argument, at->slot);
     if (status == HF_OK)
         return walk->ended != HF_OK ? walk->ended : queue_children(walk, at, error);
     if (!is_its_own_trouble(status, at)) {
@@ -598,7 +601,15 @@ static enum hf_status walk_one(struct walk *walk, struct queued *at, struct hf_e
 enum hf_status shelf_walk(struct shelf *shelf, shelf_visit *visit, void *argument,
                           struct hf_error *error)
 {
-    struct walk walk = { .shelf = shelf, .visit = visit, .argument = argument };
+    return shelf_walk_slowly(shelf, visit, /* between */ NULL, argument, error);
+}
+
+enum hf_status shelf_walk_slowly(struct shelf *shelf, shelf_visit *visit,
+                                 shelf_between *between, void *argument, struct hf_error *error)
+{
+    struct walk walk = {
+        .shelf = shelf, .visit = visit, .between = between, .argument = argument
+    };
     error_clear(error);
     enum hf_status status =
         queue(&walk, view_of(shelf->partition), /* parent */ NULL, /* depth */ 0, error);

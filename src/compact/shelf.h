@@ -87,6 +87,12 @@ typedef enum hf_status shelf_visit(void *argument, struct slot *slot,
 enum hf_status shelf_walk(struct shelf *shelf, shelf_visit *visit, void *argument,
                           struct hf_error *error);
 
+/* The same, with a call behind each visit, which may ask the shelf; anything but OK ends the walk. */
+typedef enum hf_status shelf_between(void *argument, struct slot *slot);
+enum hf_status shelf_walk_slowly(struct shelf *shelf, shelf_visit *visit,
+                                 shelf_between *between, void *argument,
+                                 struct hf_error *error);
+
 /* Splits a catalog, full or not; OK also when somebody else has. UNSURE: the swap of the parent
  * may still land; ask again. UNAVAILABLE: it is as it was. */
 enum hf_status slot_split(struct slot *slot, struct hf_error *error);

@@ -349,6 +349,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
     if (status != HF_OK)
         return status;
+    used.ttl_ms = used.poll_ms = 0; /* not used, so they may be anything */
     used.output = used.note = NULL;
     client_active(client);
     status = parse_lease(client, text, &name, error);

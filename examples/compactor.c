@@ -1,0 +1,59 @@
+/* compactor.c: compaction of one's own format: a worker of the library plans, leases and commits, and
+ * a function of ours merges.
+ *
+ *     compactor [URL]     for instance: compactor sqlite:jobs.db
+ *
+ * Any number may run at once, on any machines. To everybody else the chunks are bytes: the first word
+ * of the partition's command names the merger that they need.
+ */
+#include <holdfast.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Our format: lines, of which a merge keeps all, one file behind the other. */
+static enum hf_status merge(void *argument, const struct hf_merger_job *job,
+                            struct hf_merged *merged, struct hf_error *error)
+{
+    FILE *output = fopen(job->output, "w");
+    (void)argument, (void)merged, (void)error;
+    for (size_t i = 0; output && i < job->source_count; i++) {
+        FILE *source = fopen(job->sources[i].path, "r");
+        for (int byte; source && (byte = getc(source)) != EOF;)
+            putc(byte, output);
+        if (!source || fclose(source) != 0 || !hf_merger_goes_on(job, job->sources[i].size))
+            return fclose(output), HF_CANCELLED; /* tried again later */
+    }
+    return output && fclose(output) == 0 ? HF_OK : HF_UNAVAILABLE;
+}
+
+int main(int argc, char **argv)
+{
+    struct hf_client *client = NULL;
+    struct hf_compact *compact = NULL;
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
+    struct hf_compact_worker_options options = HF_COMPACT_WORKER_OPTIONS;
+    struct hf_compact_totals totals = HF_COMPACT_TOTALS;
+    struct hf_merger merger = HF_MERGER;
+    struct hf_error error;
+    const char *paths[] = { argv[0], argv[0] }; /* any file will do */
+    settings.format = HF_MERGE_EXEC;
+    settings.command = "lines {inputs} {output}";
+    merger.name = "lines";
+    merger.merge = merge;
+    options.merger = &merger;
+    options.force = true; /* two chunks are enough */
+    hf_client_open(argc > 1 ? argv[1] : "mem:", NULL, &client, &error);
+    hf_compact_open(client, "lines", NULL, &compact, &error);
+    enum hf_status status = hf_compact_create(compact, &settings, &error);
+    for (int i = 0; i < 2 && status == HF_OK; i++) {
+        struct hf_compact_ingest_options once = HF_COMPACT_INGEST_OPTIONS;
+        once.id = i == 0 ? "first" : "second"; /* else the same bytes come in once */
+        status = hf_compact_ingest(compact, &paths[i], 1, &once, NULL, &error);
+    }
+    if (status == HF_OK)
+        status = hf_compact_run(compact, &options, &totals, &error);
+    printf("%s: %" PRIu64 " merged\n", hf_status_name(status), totals.groups_committed);
+    hf_compact_close(compact);
+    hf_client_close(client);
+    return hf_status_exit_code(status);
+}

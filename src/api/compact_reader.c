@@ -1,0 +1,248 @@
+/* compact_reader.c: what was data at one moment, pinned until it is read. */
+#include "api/compact_inside.h"
+#include "compact/pin.h"
+
+#include <stdlib.h>
+
+#define TTL_USUAL_MS INT64_C(60000)
+
+/* A chunk may be deleted between the look and the pin, where the grace is short: then all is looked
+ * at anew. */
+#define OPEN_TRIES 8
+
+struct hf_compact_reader {
+    struct hf_compact *compact;
+    struct arena arena;
+    struct hf_chunk_info *chunks;
+    size_t count, room;
+    struct hf_lock **pins;
+    size_t pin_count;
+    struct env_mutex mutex; /* guards `next` */
+    size_t next;
+};
+
+/* ---- The snapshot -------------------------------------------------------------------- */
+
+static enum hf_status look_at_live(void *argument, struct slot *slot,
+                                   const struct catalog *catalog,
+                                   const struct evidence *evidence)
+{
+    struct hf_compact_reader *reader = argument;
+    size_t wanted = reader->count + catalog->live_count;
+    (void)evidence;
+    if (wanted > reader->room) {
+        size_t room = wanted > 2 * reader->room ? wanted : 2 * reader->room;
+        struct hf_chunk_info *chunks = realloc(reader->chunks, room * sizeof *chunks);
+        if (!chunks)
+            return HF_UNAVAILABLE;
+        reader->chunks = chunks;
+        reader->room = room;
+    }
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (!chunk_info_copy(&reader->arena, slot, HF_CHUNK_LIVE, &catalog->live[i], VIEW(""),
+                             &reader->chunks[reader->count++]))
+            return HF_UNAVAILABLE;
+    return HF_OK;
+}
+
+/* ---- Pins ---------------------------------------------------------------------------- */
+
+/* Chunks of one home come behind one another, in the order in which they are to be told. */
+struct home_index {
+    struct view home;
+    size_t index;
+};
+
+static int compare_homes(const void *a, const void *b)
+{
+    const struct home_index *one = a, *other = b;
+    int order = view_compare(one->home, other->home);
+    if (order != 0)
+        return order;
+    return one->index < other->index ? -1 : one->index > other->index;
+}
+
+/* Pins as many as one lease may have, of one home. */
+static enum hf_status pin_some(struct hf_compact_reader *reader,
+                               const struct home_index *indexes, size_t count, int64_t ttl_ms,
+                               size_t *ret_pinned, struct hf_error *error)
+{
+    const char *keys[PIN_CHUNKS_MAX];
+    size_t pinned = 0;
+    while (pinned < count && pinned < PIN_CHUNKS_MAX &&
+           view_equal(indexes[pinned].home, indexes[0].home)) {
+        keys[pinned] = reader->chunks[indexes[pinned].index].key;
+        pinned++;
+    }
+    enum hf_status status = pin_take(reader->compact->shelf, keys, pinned, ttl_ms,
+                                     &reader->pins[reader->pin_count], error);
+    if (status == HF_OK) {
+        reader->pin_count++;
+        *ret_pinned = pinned;
+    }
+    return status;
+}
+
+static enum hf_status pin_all(struct hf_compact_reader *reader, int64_t ttl_ms,
+                              struct hf_error *error)
+{
+    size_t count = reader->count;
+    struct home_index *indexes = calloc(count + 1, sizeof *indexes);
+    enum hf_status status = HF_OK;
+    reader->pins = calloc(count + 1, sizeof(struct hf_lock *));
+    if (!indexes || !reader->pins) {
+        free(indexes);
+        return error_no_memory(error);
+    }
+    for (size_t i = 0; i < count; i++)
+        indexes[i] = (struct home_index){ layout_home(view_of(reader->chunks[i].key)), i };
+    qsort(indexes, count, sizeof *indexes, compare_homes);
+    for (size_t done = 0, pinned = 0; done < count && status == HF_OK; done += pinned)
+        status = pin_some(reader, &indexes[done], count - done, ttl_ms, &pinned, error);
+    free(indexes);
+    return status;
+}
+
+static void let_go(struct hf_compact_reader *reader)
+{
+    struct hf_error ignored; /* what is not given back ends by itself */
+    for (size_t i = 0; i < reader->pin_count; i++) {
+        hf_lock_release(reader->pins[i], &ignored);
+        hf_lock_free(reader->pins[i]);
+    }
+    free(reader->pins);
+    free(reader->chunks);
+    arena_release(&reader->arena);
+    reader->pins = NULL;
+    reader->chunks = NULL;
+    reader->arena = ARENA_INIT;
+    reader->count = reader->room = reader->pin_count = 0;
+}
+
+static enum hf_status look_and_pin(struct hf_compact_reader *reader, int64_t ttl_ms,
+                                   struct hf_error *error)
+{
+    struct compact_walk walk = { look_at_live, NULL, reader };
+    for (int i = 0;; i++) {
+        enum hf_status status = compact_walk(reader->compact, &walk, error);
+        if (status != HF_OK)
+            return status;
+        status = pin_all(reader, ttl_ms, error);
+        if (status != HF_NOT_FOUND)
+            return status;
+        if (i + 1 == OPEN_TRIES)
+            return error_set(error, HF_UNAVAILABLE,
+                             "chunks are deleted faster than they can be pinned: make the "
+                             "grace longer");
+        let_go(reader);
+    }
+}
+
+/* ---- The calls ----------------------------------------------------------------------- */
+
+enum hf_status hf_compact_reader_open(struct hf_compact *compact,
+                                      const struct hf_compact_reader_options *options,
+                                      struct hf_compact_reader **ret_reader,
+                                      struct hf_error *error)
+{
+    struct hf_compact_reader_options used = HF_COMPACT_READER_OPTIONS;
+    struct hf_error why;
+    if (ret_reader)
+        *ret_reader = NULL;
+    if (ERROR_IF_NULL(error, compact, ret_reader) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status =
+        read_caller_options("HF_COMPACT_READER_OPTIONS", options, &used, sizeof used, error);
+    if (status != HF_OK)
+        return status;
+    struct hf_compact_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return error_no_memory(error);
+    reader->compact = compact;
+    reader->arena = ARENA_INIT;
+    env_mutex_init(compact->client->env, &reader->mutex);
+    client_active(compact->client);
+    status = look_and_pin(reader, used.ttl_ms ? used.ttl_ms : TTL_USUAL_MS, &why);
+    if (status == HF_OK)
+        *ret_reader = reader;
+    else
+        hf_compact_reader_close(reader);
+    return error_tell(error, status, &why);
+}
+
+void hf_compact_reader_close(struct hf_compact_reader *reader)
+{
+    if (!reader)
+        return;
+    let_go(reader);
+    env_mutex_release(&reader->mutex);
+    free(reader);
+}
+
+enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
+                                      struct hf_chunk_info *ret_chunk, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, reader, ret_chunk) != HF_OK ||
+        check_caller_report("HF_CHUNK_INFO", ret_chunk, error) != HF_OK)
+        return HF_INVALID;
+    env_mutex_lock(&reader->mutex);
+    size_t at = reader->next;
+    if (at < reader->count)
+        reader->next++;
+    env_mutex_unlock(&reader->mutex);
+    if (at == reader->count)
+        return error_set(error, HF_NOT_FOUND, "there are no more chunks");
+    write_caller_report(ret_chunk, &reader->chunks[at], sizeof reader->chunks[at]);
+    return error_clear(error);
+}
+
+void hf_compact_reader_rewind(struct hf_compact_reader *reader)
+{
+    if (!reader)
+        return;
+    env_mutex_lock(&reader->mutex);
+    reader->next = 0;
+    env_mutex_unlock(&reader->mutex);
+}
+
+uint64_t hf_compact_reader_count(struct hf_compact_reader *reader)
+{
+    return reader ? reader->count : 0;
+}
+
+enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, reader) != HF_OK)
+        return HF_INVALID;
+    for (size_t i = 0; i < reader->pin_count; i++) {
+        enum hf_status status = hf_lock_check(reader->pins[i], error);
+        if (status != HF_OK)
+            return status;
+    }
+    return error_clear(error);
+}
+
+/* ---- Bytes --------------------------------------------------------------------------- */
+
+static const struct hf_chunk_info *find_chunk(const struct hf_compact_reader *reader,
+                                              struct view key)
+{
+    for (size_t i = 0; i < reader->count; i++)
+        if (view_equal(view_of(reader->chunks[i].key), key))
+            return &reader->chunks[i];
+    return NULL;
+}
+
+enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const char *key,
+                                       int fd, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, reader, key) != HF_OK)
+        return HF_INVALID;
+    const struct hf_chunk_info *chunk = find_chunk(reader, view_of(key));
+    if (!chunk)
+        return error_set(error, HF_NOT_FOUND, "the reader has no such chunk");
+    enum hf_status status =
+        pin_read(reader->compact->shelf, view_of(key), chunk->size, chunk->crc32c, fd, &why);
+    return error_tell(error, status, &why);
+}

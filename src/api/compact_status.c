@@ -1,0 +1,384 @@
+/* compact_status.c: how a partition is, gathered from its catalogs, lease tables, records of merges,
+ * and the roster of its workers. */
+#include "api/compact_inside.h"
+#include "base/parse.h"
+#include "compact/jobs.h"
+#include "compact/plan.h"
+#include "elect/roster.h"
+#include "lock/chunks.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static_assert(HF_COMPACT_LEVELS_MAX == CASCADE_LEVELS_MAX, "each level has its sum");
+
+/* Of workers that were not told another. */
+#define BEAT_USUAL SPAN_S(10)
+
+struct overview {
+    struct hf_compact *compact;
+    struct hf_compact_status_options options;
+    struct hf_compact_status status;
+    struct chunk_leases leases;
+    struct arena arena; /* of what is to be told */
+    struct hf_compact_job_info *jobs;
+    size_t job_count, job_room;
+    struct hf_compact_catalog catalog; /* that is being looked at */
+    bool tells_catalogs;               /* until it was told to stop */
+    bool no_memory;
+};
+
+/* ---- Catalogs ------------------------------------------------------------------------ */
+
+static void count_live(struct hf_compact_status *status, const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->live_count; i++) {
+        const struct chunk *chunk = &catalog->live[i];
+        unsigned last = HF_COMPACT_LEVELS_MAX - 1;
+        struct hf_compact_level *sum =
+            &status->levels[chunk->level < last ? chunk->level : last];
+        sum->chunks++;
+        sum->bytes += chunk->size;
+        sum->rows += chunk->rows_known ? chunk->rows : 0;
+        status->quarantined += chunk->quarantine.size > 0;
+    }
+}
+
+static void count_dead(struct hf_compact_status *status, const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->grave_count; i++) {
+        const struct grave *grave = &catalog->graves[i];
+        status->tombstones += grave->count;
+        for (size_t j = 0; j < grave->count; j++)
+            status->tombstone_bytes += grave->chunks[j].size;
+    }
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        const struct removal *removal = &catalog->removals[i];
+        *(removal->how == DELETING_RETIRED ? &status->retired : &status->condemned) +=
+            removal->count;
+    }
+}
+
+static bool count_due(struct overview *view, const struct catalog *catalog)
+{
+    struct plan plan;
+    struct plan_options options = { .is_leased = chunk_leases_have, .argument = &view->leases };
+    struct hf_error ignored; /* there was no memory */
+    if (plan_make(catalog, &options, &plan, &ignored) != HF_OK)
+        return false;
+    view->status.due_groups += plan.count;
+    view->status.due_bytes += plan.bytes;
+    plan_release(&plan);
+    return true;
+}
+
+static void look_at_command(struct overview *view, const struct compact_settings *settings)
+{
+    const char *program;
+    struct hf_error why;
+    if (settings->command.size == 0 || view->status.exec_denied ||
+        allow_exec_find(&view->compact->allowed, settings->command, &program, &why) !=
+            HF_DENIED)
+        return;
+    view->status.exec_denied = true;
+    snprintf(view->status.exec_why, sizeof view->status.exec_why, "%s", why.why);
+}
+
+static enum hf_status look_at_catalog(void *argument, struct slot *slot,
+                                      const struct catalog *catalog,
+                                      const struct evidence *evidence)
+{
+    struct overview *view = argument;
+    struct hf_compact_status *status = &view->status;
+    uint64_t pressure = catalog_pressure(catalog);
+    (void)evidence;
+    if (status->catalogs++ == 0)
+        status->backlog_max = catalog->settings.backlog_max;
+    look_at_command(view, &catalog->settings);
+    count_live(status, catalog);
+    count_dead(status, catalog);
+    status->pressure = pressure > status->pressure ? pressure : status->pressure;
+    view->catalog = (struct hf_compact_catalog){ .struct_size = sizeof view->catalog,
+                                                 .partition = slot->partition,
+                                                 .depth = catalog->depth,
+                                                 .chunks = catalog->live_count,
+                                                 .live_bytes = catalog->live_bytes,
+                                                 .dead = catalog->dead_count,
+                                                 .dead_bytes = catalog->dead_bytes,
+                                                 .writers = catalog->writer_count,
+                                                 .split = catalog->child_count > 0,
+                                                 .clogged = catalog_is_clogged(catalog),
+                                                 .pressure = pressure };
+    return count_due(view, catalog) ? HF_OK : HF_UNAVAILABLE;
+}
+
+/* All are counted, told or not. */
+static bool tell_catalog(void *argument, struct slot *slot)
+{
+    struct overview *view = argument;
+    (void)slot;
+    if (view->tells_catalogs)
+        view->tells_catalogs =
+            view->options.each_catalog(view->options.argument, &view->catalog);
+    return true;
+}
+
+/* ---- Merges under way ---------------------------------------------------------------- */
+
+/* On the clock that the lease itself names where that is ours too, else by the calendar. */
+static struct span job_left(const struct lease *lease, const struct evidence *evidence)
+{
+    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
+                      view_equal(lease->clock, evidence->clock);
+    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
+                      : wall_since(lease->expires_at, evidence->wall);
+}
+
+static const char *job_state(const struct lease_table *table, const struct lease *lease,
+                             const struct evidence *evidence)
+{
+    if (lease->status != LEASE_ACTIVE)
+        return lease_status_name(lease->status);
+    if (lease_judge(&table->settings, lease, evidence) != PROOF_NONE)
+        return "over";
+    return job_left(lease, evidence).us > 0 ? lease_status_name(LEASE_ACTIVE) : "overdue";
+}
+
+static bool make_room(struct overview *view)
+{
+    if (view->job_count < view->job_room)
+        return true;
+    size_t room = view->job_room ? 2 * view->job_room : 16;
+    struct hf_compact_job_info *jobs = arena_take(&view->arena, room * sizeof *jobs);
+    if (!jobs)
+        return false;
+    if (view->job_count)
+        memcpy(jobs, view->jobs, view->job_count * sizeof *jobs);
+    view->jobs = jobs;
+    view->job_room = room;
+    return true;
+}
+
+static void note_job(struct overview *view, const struct lease_table *table,
+                     const struct lease *lease, const struct evidence *evidence)
+{
+    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
+    struct span held = wall_since(end, lease->acquired_at);
+    view->status.under_way++;
+    if (!make_room(view)) {
+        view->no_memory = true;
+        return;
+    }
+    struct hf_compact_job_info *job = &view->jobs[view->job_count++];
+    *job = (struct hf_compact_job_info){
+        .struct_size = sizeof *job,
+        .holder = text_in(&view->arena, lease->holder),
+        .state = job_state(table, lease, evidence),
+        .level = (unsigned)lease->level,
+        .chunks = lease->scope_count,
+        .output = text_in(&view->arena, lease->output),
+        .token = lease->token,
+        .renewals = lease->renewals,
+        .held_ms = held.us > 0 ? held.us / 1000 : 0,
+        .expires_in_ms = job_left(lease, evidence).us / 1000,
+    };
+    view->no_memory |= !job->holder || !job->output;
+}
+
+/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s": nothing is granted
+ * until this one is over, and nobody holds it. */
+static void note_barrier(struct overview *view, const struct lease_table *table,
+                         const struct lease *lease, const struct evidence *evidence)
+{
+    char time[TIME_TEXT_MAX], span[SPAN_TEXT_MAX];
+    enum lease_proof proof;
+    struct mono_time end = lease_provable_at(&table->settings, lease, evidence, &proof);
+    struct span left = mono_since(end, evidence->now);
+    int64_t unit = left.us >= 1000000 ? 1000000 : 1000;
+    bool replaced = view_equal(lease->holder, VIEW(TABLE_REPLACED));
+    struct view by =
+        replaced ? VIEW("the table was damaged and replaced") : view_first(lease->holder, 60);
+    struct view minute =
+        view_first(view_from(view_of(time_text(lease->acquired_at, time)), 11), 5);
+    span_text(SPAN_US(left.us / unit * unit), span);
+    snprintf(view->status.barred_why, sizeof view->status.barred_why,
+             "blocked: %.*s at %.*s UTC; free again %s%s", VIEW_ARGS(by), VIEW_ARGS(minute),
+             left.us > 0 ? "in " : "now", left.us > 0 ? span : "");
+}
+
+static void look_at_leases(void *argument, const struct lease_table *table,
+                           const struct evidence *evidence)
+{
+    struct overview *view = argument;
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        bool over = chunks_lease_over(table, lease, evidence);
+        bool pin = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_PIN;
+        if (!over && pin)
+            view->status.pins++;
+        else if (!over && lease->scope_count == 0 && lease->token > 0)
+            note_barrier(view, table, lease, evidence);
+        else if (!over)
+            note_job(view, table, lease, evidence);
+        else if (lease->output.size > 0 && lease->status != LEASE_COMPLETED)
+            view->status.unsettled++;
+    }
+}
+
+/* A table that cannot be read hides who is at work, and nothing else. */
+static enum hf_status look_at_tables(struct overview *view, struct hf_error *error)
+{
+    struct hf_compact *compact = view->compact;
+    struct catalog_list names;
+    enum hf_status status = catalog_list_read(compact, &names, error);
+    if (status == HF_OK)
+        status = chunk_leases_read(compact, &names, &view->leases, error);
+    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
+        status = chunks_look(compact->client, names.names[i], look_at_leases, view, error);
+        if (status == HF_CORRUPT) /* that was told */
+            status = error_clear(error);
+    }
+    catalog_list_release(&names);
+    view->status.barred = view->leases.barred.count > 0;
+    view->status.damaged = view->leases.damage.status != HF_OK;
+    if (status == HF_OK && view->no_memory)
+        status = error_no_memory(error);
+    for (size_t i = 0; i < view->job_count && status == HF_OK && view->options.each_job; i++)
+        if (!view->options.each_job(view->options.argument, &view->jobs[i]))
+            break;
+    return status;
+}
+
+/* ---- Merges of the last hour --------------------------------------------------------- */
+
+static void count_record(struct hf_compact_status *status, const struct job_record *record)
+{
+    if (view_equal(record->end, view_of(job_end_name(JOB_COMMITTED)))) {
+        status->committed++;
+        status->committed_bytes += record->bytes_in;
+        status->committed_ms += record->took_ms;
+    } else if (view_equal(record->end, view_of(job_end_name(JOB_FAILED)))) {
+        status->failed++;
+        snprintf(status->last_failure, sizeof status->last_failure, "%.*s",
+                 VIEW_ARGS(view_first(record->why, sizeof status->last_failure - 1)));
+    } else if (view_equal(record->end, view_of(job_end_name(JOB_LOST)))) {
+        status->lost++;
+    }
+}
+
+static bool tell_record(struct overview *view, const struct job_record *record)
+{
+    struct hf_compact_record told = {
+        .struct_size = sizeof told,
+        .id = text_in(&view->arena, record->id),
+        .worker = text_in(&view->arena, record->worker),
+        .end = text_in(&view->arena, record->end),
+        .why = text_in(&view->arena, record->why),
+        .level = record->level,
+        .sources = record->sources,
+        .bytes_in = record->bytes_in,
+        .bytes_out = record->bytes_out,
+        .rows_in = record->rows_in,
+        .rows_out = record->rows_out,
+        .rows_superseded = record->rows_superseded,
+        .rows_expired = record->rows_expired,
+        .rows_rejected = record->rows_rejected,
+        .took_ms = record->took_ms,
+        .ended_ms = record->ended_at.us / 1000,
+    };
+    if (!told.id || !told.worker || !told.end || !told.why) {
+        view->no_memory = true;
+        return false;
+    }
+    return view->options.each_record(view->options.argument, &told);
+}
+
+static enum hf_status look_at_records(struct overview *view, struct hf_error *error)
+{
+    struct job_record *records = NULL;
+    size_t count = 0;
+    bool telling = view->options.each_record != NULL;
+    enum hf_status status =
+        jobs_read(view->compact->shelf, &view->arena, &records, &count, error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        count_record(&view->status, &records[i]);
+        telling = telling && tell_record(view, &records[i]);
+    }
+    return status == HF_OK && view->no_memory ? error_no_memory(error) : status;
+}
+
+/* ---- Members ------------------------------------------------------------------------- */
+
+static enum hf_status look_at_members(struct overview *view, struct hf_error *error)
+{
+    struct member *members = NULL;
+    size_t count = 0;
+    char group[ROSTER_GROUP_MAX + 1];
+    bool telling = view->options.each_member != NULL;
+    snprintf(group, sizeof group, "compact-%s", view->compact->shelf->partition);
+    enum hf_status status = roster_members(view->compact->client->store, view_of(group),
+                                           BEAT_USUAL, &view->arena, &members, &count, error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        if (!members[i].present)
+            continue;
+        struct hf_compact_member told = { .struct_size = sizeof told,
+                                          .fingerprint =
+                                              text_in(&view->arena, members[i].fingerprint),
+                                          .modified_ms = members[i].modified.us / 1000 };
+        view->status.members++;
+        telling = telling && told.fingerprint &&
+                  view->options.each_member(view->options.argument, &told);
+    }
+    return status;
+}
+
+/* ---- All of it ----------------------------------------------------------------------- */
+
+/* The catalogs come last: one that cannot be read leaves the rest worth telling. */
+static enum hf_status gather(struct overview *view, struct hf_error *error)
+{
+    struct compact_walk walk = { look_at_catalog, tell_catalog, view };
+    enum hf_status status = shelf_is_paused(view->compact->shelf, &view->status.paused,
+                                            view->status.paused_why, error);
+    if (status == HF_OK)
+        status = look_at_tables(view, error);
+    if (status == HF_OK)
+        status = look_at_records(view, error);
+    if (status == HF_OK)
+        status = look_at_members(view, error);
+    if (status == HF_OK)
+        status = compact_walk(view->compact, &walk, error);
+    if (status == HF_OK && view->status.damaged) {
+        *error = view->leases.damage;
+        status = error->status;
+    }
+    return status;
+}
+
+enum hf_status hf_compact_get_status(struct hf_compact *compact,
+                                     const struct hf_compact_status_options *options,
+                                     struct hf_compact_status *ret_status,
+                                     struct hf_error *error)
+{
+    struct overview view = { .compact = compact,
+                             .options = HF_COMPACT_STATUS_OPTIONS,
+                             .status = HF_COMPACT_STATUS,
+                             .leases = CHUNK_LEASES_INIT,
+                             .arena = ARENA_INIT };
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, compact, ret_status) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = read_caller_options("HF_COMPACT_STATUS_OPTIONS", options,
+                                                &view.options, sizeof view.options, error);
+    if (status == HF_OK)
+        status = check_caller_report("HF_COMPACT_STATUS", ret_status, error);
+    if (status != HF_OK)
+        return status;
+    view.tells_catalogs = view.options.each_catalog != NULL;
+    status = gather(&view, &why);
+    if (view.status.catalogs > 0)
+        write_caller_report(ret_status, &view.status, sizeof view.status);
+    chunk_leases_release(&view.leases);
+    arena_release(&view.arena);
+    return error_tell(error, status, &why);
+}

@@ -1,0 +1,193 @@
+/* ingest_objects.c: objects of the bucket become chunks: each is fetched into a file, and that is
+ * ingested as any other. The objects themselves stay as they are. */
+#include "base/layout.h"
+#include "compact/forge_scratch.h"
+#include "compact/ingest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* So many are fetched, then ingested: as much disk as they take is needed. */
+#define FETCH_MAX   64
+#define FETCH_TRIES 5
+#define FETCH_WAIT  SPAN_MS(100)
+
+struct fetched {
+    struct shelf *shelf;
+    const struct ingest_options *options;
+    struct scratch scratch;
+    size_t files_before; /* of batches that are over */
+    uint64_t bytes_before;
+    uint64_t bytes_done; /* of this one */
+    bool stopped;
+    char (*paths)[PATH_MAX]; /* of a batch; empty: it was not fetched */
+    struct ingest_file *files;
+    struct ingest_file **asked; /* by the caller, for each of `files` */
+    size_t count;
+};
+
+static bool goes_on(void *argument, size_t files_done, uint64_t bytes_done)
+{
+    struct fetched *fetched = argument;
+    const struct ingest_options *options = fetched->options;
+    fetched->bytes_done = bytes_done;
+    if (options->go_on && !fetched->stopped)
+        fetched->stopped =
+            !options->go_on(options->argument, fetched->files_before + files_done,
+                            fetched->bytes_before + bytes_done);
+    return !fetched->stopped;
+}
+
+static bool fetch_step(void *argument, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return goes_on(argument, 0, 0);
+}
+
+/* What Holdfast itself has put there is not somebody's data: a chunk would be counted twice. */
+static bool is_ours(struct view key)
+{
+    static const struct view folders[] = {
+        { LAYOUT_DATA_FOLDER, sizeof LAYOUT_DATA_FOLDER - 1 },
+        { LAYOUT_CHUNK_FOLDER, sizeof LAYOUT_CHUNK_FOLDER - 1 },
+        { LAYOUT_ROSTER_FOLDER, sizeof LAYOUT_ROSTER_FOLDER - 1 },
+        { LAYOUT_INDEX_FOLDER, sizeof LAYOUT_INDEX_FOLDER - 1 },
+        { ".", 1 },
+    };
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (view_starts_with(key, folders[i]))
+            return true;
+    return false;
+}
+
+static enum hf_status fetch_into(struct fetched *fetched, struct view key, int fd,
+                                 struct hf_error *error)
+{
+    struct env *env = fetched->shelf->env;
+    const struct progress progress = { fetch_step, fetched };
+    enum hf_status status = HF_OK;
+    for (int i = 0; i < FETCH_TRIES; i++) {
+        struct get_call call = { .key = key };
+        if (ftruncate(fd, 0) != 0)
+            return error_from_errno(error, errno, "empty a scratch file");
+        status = store_get_file(fetched->shelf->store, &call, fd, &progress);
+        *error = call.error;
+        bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+        if (!may_pass || fetched->stopped)
+            break;
+        env_sleep(env, env_jitter(env, SPAN_US(FETCH_WAIT.us << i)));
+    }
+    return status;
+}
+
+/* Takes one into the batch, or tells why not. */
+static void fetch(struct fetched *fetched, struct ingest_file *asked)
+{
+    struct view key = view_of(asked->path);
+    char *path = fetched->paths[fetched->count];
+    struct hf_error *error = &asked->error;
+    enum hf_status status = HF_OK;
+    int fd = -1;
+    int size = snprintf(path, PATH_MAX, "%s/batch/%06zu%.*s", fetched->scratch.path,
+                        fetched->count, VIEW_ARGS(scratch_name_end(key)));
+    if (!goes_on(fetched, 0, 0))
+        status = error_set(error, HF_CANCELLED, "stopped before it was taken");
+    else if (is_ours(key))
+        status = error_set(error, HF_INVALID, "it is an object of Holdfast's own");
+    else if (size < 0 || size >= PATH_MAX)
+        status = error_set(error, HF_INVALID, "the path of the scratch folder is too long");
+    else if ((fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
+        status = error_from_errno(error, errno, "make a scratch file");
+    if (status == HF_OK)
+        status = fetch_into(fetched, key, fd, error);
+    if (fd >= 0)
+        close(fd);
+    if (status != HF_OK) {
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
+        return;
+    }
+    fetched->asked[fetched->count] = asked;
+    fetched->files[fetched->count++] = (struct ingest_file){ .path = path };
+}
+
+/* An error that has a path gets the key instead. */
+static void take_answers(struct fetched *fetched)
+{
+    for (size_t i = 0; i < fetched->count; i++) {
+        struct ingest_file *asked = fetched->asked[i];
+        const char *key = asked->path;
+        *asked = fetched->files[i];
+        asked->path = key;
+        scratch_rename(&asked->error, fetched->paths[i], view_of(key));
+    }
+}
+
+static void take_batch(struct fetched *fetched, struct ingest_file *files, size_t count)
+{
+    struct ingest_options options = *fetched->options;
+    struct hf_error ignored;
+    options.go_on = goes_on;
+    options.argument = fetched;
+    fetched->count = 0;
+    fetched->bytes_done = 0;
+    if (!scratch_make(&fetched->scratch, "batch")) {
+        error_from_errno(&ignored, errno, "make a scratch folder");
+        for (size_t i = 0; i < count; i++)
+            files[i].error = ignored;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        fetch(fetched, &files[i]);
+    if (fetched->count > 0)
+        ingest_files(fetched->shelf, fetched->files, fetched->count, &options, &ignored);
+    take_answers(fetched);
+    scratch_remove(&fetched->scratch, "batch");
+    fetched->files_before += count;
+    fetched->bytes_before += fetched->bytes_done;
+}
+
+static enum hf_status prepare(struct fetched *fetched, const char *scratch,
+                              struct hf_error *error)
+{
+    fetched->paths = calloc(FETCH_MAX, sizeof *fetched->paths);
+    fetched->files = calloc(FETCH_MAX, sizeof *fetched->files);
+    fetched->asked = calloc(FETCH_MAX, sizeof(struct ingest_file *));
+    if (!fetched->paths || !fetched->files || !fetched->asked)
+        return error_no_memory(error);
+    return scratch_open(&fetched->scratch, fetched->shelf->env, scratch, error);
+}
+
+enum hf_status ingest_objects(struct shelf *shelf, struct ingest_file *files, size_t count,
+                              const char *scratch, const struct ingest_options *options,
+                              struct hf_error *error)
+{
+    struct fetched fetched = { .shelf = shelf, .options = options };
+    for (size_t i = 0; i < count; i++)
+        files[i] = (struct ingest_file){ .path = files[i].path };
+    error_clear(error);
+    enum hf_status status = HF_OK;
+    if (options->id.size > 0 && count != 1)
+        status = error_set(error, HF_INVALID,
+                           "an id is the identity of one object: %zu are given", count);
+    if (status == HF_OK)
+        status = prepare(&fetched, scratch, error);
+    if (status == HF_OK) {
+        for (size_t i = 0; i < count; i += FETCH_MAX)
+            take_batch(&fetched, &files[i], count - i < FETCH_MAX ? count - i : FETCH_MAX);
+        scratch_close(&fetched.scratch);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (status != HF_OK)
+            files[i].error = *error;
+        else if (error->status == HF_OK && files[i].error.status != HF_OK)
+            *error = files[i].error;
+    }
+    free(fetched.paths);
+    free(fetched.files);
+    free(fetched.asked);
+    return error->status;
+}
