@@ -26,7 +26,12 @@ enum hf_status hf_store_url_absolute(const char *url, char ret_url[HF_STORE_URL_
     struct buffer text = BUFFER_INIT(URL_BYTES_MAX);
     if (ERROR_IF_NULL(error, url, ret_url) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = store_url_absolute(view_of(url), &text, &why);
+    enum hf_status status = HF_OK;
+    if (!buffer_reserve(&text,
+                        URL_BYTES_MAX)) /* so that only a URL that is too long fails it */
+        status = error_no_memory(&why);
+    if (status == HF_OK)
+        status = store_url_absolute(view_of(url), &text, &why);
     if (status == HF_OK) {
         memcpy(ret_url, buffer_view(&text).data, text.size);
         ret_url[text.size] = '\0';

@@ -15,6 +15,8 @@
 #include "cli/output.h"
 #include "store/bucket.h"
 
+#include <stdatomic.h>
+
 /* ---- The table ----------------------------------------------------------------------- */
 
 enum option_type {
@@ -179,9 +181,6 @@ struct option_value {
     struct option_value *next; /* when it was given the next time; NULL: that was the last */
 };
 
-/* Stores that a command has opened by cli_open. */
-#define CLI_LENT_MAX 4
-
 struct cli {
     struct env *env;
     const struct command *command;
@@ -201,8 +200,8 @@ struct cli {
     struct output out;
     struct hf_store *handle; /* of --store, once opened */
     struct store *store;     /* the same, for commands that are not written against it yet */
-    struct hf_store *lent[CLI_LENT_MAX]; /* of cli_open */
-    size_t lent_count;
+    bool counts_requests;    /* to be set before it is opened: */
+    atomic_uint_fast64_t requests;
     struct view store_url; /* of that store, absolute; data NULL: not found out yet */
     bool uses_default;     /* neither --store nor $HOLDFAST_STORE name it */
     struct arena arena;    /* lives as long as the command */
@@ -240,19 +239,10 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url);
 /* Says on a terminal that nobody else shares this store, if it is there by default. */
 void cli_tell_default_store(struct cli *cli);
 
-/* Opens a store by URL, or, with a view of data NULL, the one of --store, $HOLDFAST_STORE or
- * the default, and learns what must be known of it for this use. A command that only reads makes
- * no local store: NOT_FOUND. */
-enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
-                        struct store **ret_store);
-
 /* Opens the store of --store, $HOLDFAST_STORE or the default into cli->handle and cli->store: for
  * locks and all that is built on them, or for objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);
-
-/* At the end of the command. */
-void cli_close_stores(struct cli *cli);
 
 /* Takes `object` over; one line on stderr, by one write. */
 void write_error_line(json_t *object);

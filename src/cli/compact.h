@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/json_add.h"
-#include "store/observe.h"
 
 enum hf_status run_compact_create(struct cli *cli);
 enum hf_status run_compact_set(struct cli *cli);
@@ -30,8 +29,6 @@ struct desk {
     struct cli *cli;
     struct hf_client *client;
     struct hf_compact *compact;
-    bool metered;
-    struct meter meter;     /* counts all requests, if metered */
     struct hf_error broken; /* the first part that could not be read, which was told */
 };
 
@@ -43,7 +40,7 @@ enum hf_status desk_open(struct desk *desk, struct cli *cli);
  * is the caller's; where trouble is told is filled in. */
 enum hf_status desk_open_exec(struct desk *desk, struct cli *cli,
                               struct hf_compact_options *options);
-enum hf_status desk_open_metered(struct desk *desk, struct cli *cli,
+enum hf_status desk_open_counted(struct desk *desk, struct cli *cli,
                                  struct hf_compact_options *options);
 void desk_close(struct desk *desk);
 

@@ -16,18 +16,12 @@ struct view partition_option(struct cli *cli)
     return value ? value->text : VIEW(LAYOUT_PARTITION_DEFAULT);
 }
 
-static enum hf_status open_metered_store(struct desk *desk)
+/* What is counted is the work, and not what the bucket said of itself. */
+static enum hf_status open_counted(struct cli *cli)
 {
-    struct cli *cli = desk->cli;
-    struct store *inner = NULL;
-    enum hf_status status = cli_open(cli, (struct view){ NULL, 0 }, BUCKET_LOCKS, &inner);
-    if (status != HF_OK)
-        return status;
-    meter_init(&desk->meter, cli->env);
-    desk->metered = true;
-    status = store_observe(inner, meter_observer(&desk->meter), &cli->store, &cli->error);
-    if (status != HF_OK)
-        store_close(inner);
+    cli->counts_requests = true;
+    enum hf_status status = cli_open_store(cli);
+    atomic_store(&cli->requests, 0);
     return status;
 }
 
@@ -50,7 +44,7 @@ enum hf_status desk_end(struct desk *desk, enum hf_status status)
     return status;
 }
 
-static enum hf_status open_desk(struct desk *desk, struct cli *cli, bool metered,
+static enum hf_status open_desk(struct desk *desk, struct cli *cli, bool counted,
                                 struct hf_compact_options *options)
 {
     *desk = (struct desk){ .cli = cli };
@@ -63,7 +57,7 @@ static enum hf_status open_desk(struct desk *desk, struct cli *cli, bool metered
             PARTITION_BYTES_MAX, VIEW_ARGS(view_first(name, 80)));
     options->trouble = report_trouble;
     options->argument = desk;
-    enum hf_status status = metered ? open_metered_store(desk) : HF_OK;
+    enum hf_status status = counted ? open_counted(cli) : HF_OK;
     if (status == HF_OK)
         status = cli_connect(cli, HF_CLIENT_OPTIONS, &desk->client);
     if (status == HF_OK)
@@ -74,41 +68,30 @@ static enum hf_status open_desk(struct desk *desk, struct cli *cli, bool metered
 enum hf_status desk_open(struct desk *desk, struct cli *cli)
 {
     struct hf_compact_options options = HF_COMPACT_OPTIONS;
-    return open_desk(desk, cli, /* metered */ false, &options);
+    return open_desk(desk, cli, /* counted */ false, &options);
 }
 
 enum hf_status desk_open_exec(struct desk *desk, struct cli *cli,
                               struct hf_compact_options *options)
 {
-    return open_desk(desk, cli, /* metered */ false, options);
+    return open_desk(desk, cli, /* counted */ false, options);
 }
 
-enum hf_status desk_open_metered(struct desk *desk, struct cli *cli,
+enum hf_status desk_open_counted(struct desk *desk, struct cli *cli,
                                  struct hf_compact_options *options)
 {
-    return open_desk(desk, cli, /* metered */ true, options);
+    return open_desk(desk, cli, /* counted */ true, options);
 }
 
-/* A metered store is closed here, since it must not outlive its meter. */
 void desk_close(struct desk *desk)
 {
     hf_compact_close(desk->compact);
     hf_client_close(desk->client);
-    if (!desk->metered)
-        return;
-    store_close(desk->cli->store);
-    desk->cli->store = NULL;
-    meter_release(&desk->meter);
 }
 
 uint64_t desk_requests(struct desk *desk)
 {
-    struct meter_counts kinds[CALL_KIND_COUNT];
-    uint64_t sum = 0;
-    meter_read(&desk->meter, kinds);
-    for (size_t i = 0; i < CALL_KIND_COUNT; i++)
-        sum += kinds[i].calls;
-    return sum;
+    return atomic_load(&desk->cli->requests);
 }
 
 const char *scratch_folder(struct cli *cli)

@@ -305,7 +305,7 @@ static enum hf_status run_worker(struct cli *cli, enum hf_compact_mode mode)
     if (status != HF_OK)
         return status;
     signal(SIGCHLD, SIG_DFL); /* ignored, it would bury commands before we have seen them end */
-    status = desk_open_metered(&working.desk, cli, &working.exec);
+    status = desk_open_counted(&working.desk, cli, &working.exec);
     if (status == HF_OK && mode == HF_COMPACT_WATCH)
         tell_if_missing(&working);
     if (status == HF_OK) {

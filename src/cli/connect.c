@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 /* ---- Stores -------------------------------------------------------------------------- */
 
@@ -41,7 +40,7 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
         return error_no_memory(&cli->error);
     options.coordinates = coordinates;
     options.must_exist = must_exist;
-    options.trace = cli_given(cli, "trace") ? trace_request : NULL;
+    options.trace = cli->counts_requests || cli_given(cli, "trace") ? trace_request : NULL;
     options.trace_argument = cli;
     options.warn = warn_once;
     options.warn_argument = cli;
@@ -78,64 +77,15 @@ enum hf_status cli_open_objects(struct cli *cli)
     return open_into_cli(cli, /* coordinates */ false);
 }
 
-/* The handle stays with us until the command ends; the store in it is the caller's. */
-enum hf_status cli_open(struct cli *cli, struct view url, enum bucket_use use,
-                        struct store **ret_store)
-{
-    struct hf_store *handle = NULL;
-    bool coordinates = use == BUCKET_LOCKS;
-    enum hf_status status = url.data ? cli_find_store(cli, &url) : HF_OK;
-    if (status == HF_OK)
-        status = url.data
-                     ? cli_open_url(cli, url, coordinates, cli->command->only_reads, &handle)
-                     : open_main(cli, coordinates, &handle);
-    if (status != HF_OK)
-        return status;
-    if (cli->lent_count == CLI_LENT_MAX) {
-        hf_store_close(handle);
-        return error_set(&cli->error, HF_UNAVAILABLE, "too many stores are open");
-    }
-    cli->lent[cli->lent_count++] = handle;
-    *ret_store = handle->store;
-    return HF_OK;
-}
-
-void cli_close_stores(struct cli *cli)
-{
-    if (cli->handle)
-        hf_store_close(cli->handle);
-    else
-        store_close(cli->store);
-    for (size_t i = 0; i < cli->lent_count; i++) {
-        cli->lent[i]->store = NULL; /* its user has closed it */
-        hf_store_close(cli->lent[i]);
-    }
-}
-
 /* ---- Clients ------------------------------------------------------------------------- */
-
-/* Whom others should look for. */
-static const char *own_name(char *name, size_t size)
-{
-    char host[128] = "";
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
-        snprintf(host, sizeof host, "unknown");
-    snprintf(name, size, "%s-%ld", host, (long)getpid());
-    return name;
-}
 
 enum hf_status cli_connect(struct cli *cli, struct hf_client_options options,
                            struct hf_client **ret_client)
 {
-    char name[HOLDER_BYTES_MAX + 1];
-    if (!options.holder)
-        options.holder = own_name(name, sizeof name);
     if (cli_has_option(cli, "max-ttl") && cli_given(cli, "max-ttl"))
         options.ttl_max_ms = cli_option(cli, "max-ttl")->span.us / 1000;
-    enum hf_status status = cli->store ? HF_OK : cli_open_store(cli);
+    enum hf_status status = cli->handle ? HF_OK : cli_open_store(cli);
     if (status != HF_OK)
         return status;
-    if (!cli->handle) /* a metered store */
-        return client_new(cli->store, &options, ret_client, &cli->error);
     return hf_client_open_on(cli->handle, &options, ret_client, &cli->error);
 }

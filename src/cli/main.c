@@ -169,7 +169,7 @@ static int finish(struct cli *cli, enum hf_status status)
     bool pipe_closed = output_is_closed(&cli->out);
     if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
         cli_report(cli, cli_argument(cli, 0), &cli->error);
-    cli_close_stores(cli);
+    hf_store_close(cli->handle);
     json_decref(cli->refusal);
     output_release(&cli->out);
     arena_release(&cli->arena);

@@ -62,7 +62,10 @@ static void trace_json(const struct hf_store_request *request)
 
 void trace_request(void *argument, const struct hf_store_request *request)
 {
-    const struct cli *cli = argument;
+    struct cli *cli = argument;
+    atomic_fetch_add(&cli->requests, 1);
+    if (!cli_given(cli, "trace"))
+        return;
     if (cli->json)
         trace_json(request);
     else

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* For struct hf_store_options; the argument is the struct cli. */
+/* For struct hf_store_options; the argument is the struct cli. Counts, too. */
 void trace_request(void *argument, const struct hf_store_request *request);
 
 #endif
