@@ -78,7 +78,7 @@ struct hf_store;
 enum hf_store_call { HF_STORE_CALL_TABLE(HF_STORE_CALL_ENUM_) HF_STORE_CALL_COUNT };
 #undef HF_STORE_CALL_ENUM_
 
-/* "get_file". */
+/* "get_file"; "" for a number that is none of these. */
 HF_API const char *hf_store_call_name(enum hf_store_call call);
 
 /* One call of the store after it was answered, those of locks and all else too. */
@@ -369,7 +369,7 @@ HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *sourc
 enum hf_finding { HF_FINDING_TABLE(HF_FINDING_ENUM_) HF_FINDING_COUNT };
 #undef HF_FINDING_ENUM_
 
-/* "good". */
+/* "good"; "" for a number that is none of these. */
 HF_API const char *hf_finding_name(enum hf_finding finding);
 
 struct hf_store_finding {
@@ -423,7 +423,7 @@ HF_API enum hf_status hf_store_probe(struct hf_store *store,
 enum hf_store_clock { HF_STORE_CLOCK_TABLE(HF_STORE_CLOCK_ENUM_) HF_STORE_CLOCK_COUNT };
 #undef HF_STORE_CLOCK_ENUM_
 
-/* "date". */
+/* "date"; "" for a number that is none of these. */
 HF_API const char *hf_store_clock_name(enum hf_store_clock kind);
 
 #define HF_STORE_CLOCK_ID_MAX  65
