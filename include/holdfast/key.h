@@ -51,7 +51,7 @@ struct hf_txn;
 enum hf_key_outcome { HF_KEY_OUTCOME_TABLE(HF_KEY_OUTCOME_ENUM_) HF_KEY_OUTCOME_COUNT };
 #undef HF_KEY_OUTCOME_ENUM_
 
-/* "version_conflict"; "" for a number that is none of these. */
+/* "version_conflict"; "unknown" for a number that is none of these. */
 HF_API const char *hf_key_outcome_name(enum hf_key_outcome outcome);
 
 #define HF_KEY_ETAG_SIZE 32

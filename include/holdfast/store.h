@@ -78,7 +78,7 @@ struct hf_store;
 enum hf_store_call { HF_STORE_CALL_TABLE(HF_STORE_CALL_ENUM_) HF_STORE_CALL_COUNT };
 #undef HF_STORE_CALL_ENUM_
 
-/* "get_file"; "" for a number that is none of these. */
+/* "get_file"; "unknown" for any other number. */
 HF_API const char *hf_store_call_name(enum hf_store_call call);
 
 /* One call of the store after it was answered, those of locks and all else too. */
@@ -120,8 +120,8 @@ struct hf_store_options {
 /* Opens by URL, as hf_client_open does, and reads what the bucket says of itself (one get).
  * `options` may be NULL. A local store that is not there is made.
  *   NOT_FOUND    must_exist, and it does not
- *   UNSUPPORTED  the bucket uses a feature that this version does not know; with `coordinates` also:
- *                the store does not keep the promises that locks are built on
+ *   UNSUPPORTED  the bucket uses a feature that this version does not know; with `coordinates`
+ *                also: the store does not keep the promises that locks are built on
  *   INVALID      the URL names no store
  *   UNAVAILABLE, DENIED, CORRUPT  the store could not be asked, or what it said */
 HF_API enum hf_status hf_store_open(const char *url, const struct hf_store_options *options,
@@ -239,11 +239,11 @@ HF_API enum hf_status hf_store_delete(struct hf_store *store, const char *key,
 typedef bool hf_store_deleted_fn(void *argument, size_t index, const struct hf_error *error);
 
 /* Deletes many, each by itself, in as few requests as the store allows. `sizes` may be NULL: every
- * key ends with its NUL. `each`, which may be NULL, is called once for each key when its request was
- * answered, in their order; false: no further request is made, which is OK. Keys that make no sense,
- * or that it takes `force` to delete, are refused before anything is deleted. Returns OK when all
- * are gone, else the first failure; the others are gone all the same. options->key_size must be 0.
- */
+ * key ends with its NUL. `each`, which may be NULL, is called once for each key when its request
+ * was answered, in their order; false: no further request is made, which is OK. Keys that make no
+ * sense, or that it takes `force` to delete, are refused before anything is deleted. Returns OK
+ * when all are gone, else the first failure; the others are gone all the same. options->key_size
+ * must be 0. */
 HF_API enum hf_status hf_store_delete_many(struct hf_store *store, const char *const *keys,
                                            const size_t *sizes, size_t count,
                                            const struct hf_store_delete_options *options,
@@ -369,7 +369,7 @@ HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *sourc
 enum hf_finding { HF_FINDING_TABLE(HF_FINDING_ENUM_) HF_FINDING_COUNT };
 #undef HF_FINDING_ENUM_
 
-/* "good"; "" for a number that is none of these. */
+/* "good"; "unknown" for any other number. */
 HF_API const char *hf_finding_name(enum hf_finding finding);
 
 struct hf_store_finding {
@@ -423,7 +423,7 @@ HF_API enum hf_status hf_store_probe(struct hf_store *store,
 enum hf_store_clock { HF_STORE_CLOCK_TABLE(HF_STORE_CLOCK_ENUM_) HF_STORE_CLOCK_COUNT };
 #undef HF_STORE_CLOCK_ENUM_
 
-/* "date"; "" for a number that is none of these. */
+/* "date"; "unknown" for any other number. */
 HF_API const char *hf_store_clock_name(enum hf_store_clock kind);
 
 #define HF_STORE_CLOCK_ID_MAX  65

@@ -70,7 +70,7 @@ const char *hf_store_clock_name(enum hf_store_clock kind)
 #define ROW(name, word, text) [HF_STORE_CLOCK_##name] = word,
     static const char *const names[HF_STORE_CLOCK_COUNT] = { HF_STORE_CLOCK_TABLE(ROW) };
 #undef ROW
-    return (unsigned)kind < HF_STORE_CLOCK_COUNT ? names[kind] : "";
+    return (unsigned)kind < HF_STORE_CLOCK_COUNT ? names[kind] : "unknown";
 }
 
 /* Asks for something that is not there: cheap, and a reply with a date like any other. */

@@ -5,7 +5,7 @@
  * one). Names of locks, keys and so on are asked of the store, which is never made by asking. That
  * takes COMPLETE_S at most, and fails in silence: somebody is typing. */
 #include "base/layout.h"
-#include "cli/cli.h"
+#include "cli/connect.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -160,43 +160,67 @@ static void limit_time(void)
     alarm(COMPLETE_S);
 }
 
-static void write_names(struct typed *typed, const struct name_place *place, size_t folder_size,
-                        const struct list_call *list)
+/* Where a name that is offered stands. */
+struct offering {
+    struct typed *typed;
+    const struct name_place *place;
+    size_t folder_size;
+    bool begun;
+};
+
+/* Says what follows, once. */
+static void begin_offering(struct offering *offering)
 {
-    write_kind(typed, place->kind == COMPLETE_OBJECT ? "nospace" : "words");
-    for (size_t i = 0; i < list->count; i++) {
-        struct view name = view_from(list->entries[i].key, folder_size);
-        size_t ending = strlen(place->ending);
-        if (place->kind == COMPLETE_PARTITION && !list->entries[i].is_prefix) {
-            if (view_equal(name, VIEW(LAYOUT_CATALOG))) /* that of the default one */
-                write_word(typed, VIEW(LAYOUT_PARTITION_DEFAULT), NULL);
-        } else if (name.size > ending && view_ends_with(name, view_of(place->ending))) {
-            write_word(typed, view_first(name, name.size - ending), NULL);
-        }
+    if (!offering->begun)
+        write_kind(offering->typed,
+                   offering->place->kind == COMPLETE_OBJECT ? "nospace" : "words");
+    offering->begun = true;
+}
+
+static bool offer_name(void *argument, const struct hf_store_entry *entry)
+{
+    struct offering *offering = argument;
+    const struct name_place *place = offering->place;
+    struct view name =
+        view_from((struct view){ entry->key, entry->key_size }, offering->folder_size);
+    size_t ending = strlen(place->ending);
+    begin_offering(offering);
+    if (place->kind == COMPLETE_PARTITION && !entry->is_prefix) {
+        if (view_equal(name, VIEW(LAYOUT_CATALOG))) /* that of the default one */
+            write_word(offering->typed, VIEW(LAYOUT_PARTITION_DEFAULT), NULL);
+    } else if (name.size > ending && view_ends_with(name, view_of(place->ending))) {
+        write_word(offering->typed, view_first(name, name.size - ending), NULL);
     }
+    return true;
 }
 
 static void offer_names(struct typed *typed, const struct name_place *place)
 {
-    struct store *store;
+    struct hf_store_list_options options = HF_STORE_LIST_OPTIONS;
+    struct offering offering = { .typed = typed, .place = place };
     struct buffer prefix = BUFFER_INIT(2 * KEY_BYTES_MAX);
+    struct view url = typed->store;
+    struct cli *cli = typed->cli;
+    struct hf_store *store = NULL;
     limit_time();
-    if (cli_open(typed->cli, typed->store, BUCKET_OBJECTS, &store) != HF_OK)
+    if (cli_find_store(cli, &url) != HF_OK ||
+        cli_open_url(cli, url, /* coordinates */ false, cli->command->only_reads, &store) !=
+            HF_OK)
         return;
     if (place->folder[0] == '/')
         buffer_append(&prefix, typed->ns.data ? typed->ns : VIEW(LAYOUT_NAMESPACE_DEFAULT));
     buffer_append(&prefix, view_of(place->folder));
-    size_t folder_size = prefix.size;
+    offering.folder_size = prefix.size;
     if (place->kind != COMPLETE_PARTITION) /* the default one has another place */
         buffer_append(&prefix, typed->current);
-    struct list_call list = { .prefix = buffer_view(&prefix),
-                              .max = COMPLETE_NAMES,
-                              .delimiter = place->rolled_up ? VIEW("/") : VIEW("") };
-    if (!prefix.failed && store_list(store, &list) == HF_OK)
-        write_names(typed, place, folder_size, &list);
-    list_release(&list);
+    options.max = COMPLETE_NAMES;
+    options.delimiter = place->rolled_up ? '/' : '\0';
+    const char *text = buffer_text(&prefix);
+    if (text &&
+        hf_store_list(store, text, &options, offer_name, &offering, /* error */ NULL) == HF_OK)
+        begin_offering(&offering);
     buffer_release(&prefix);
-    store_close(store);
+    hf_store_close(store);
 }
 
 static void offer(struct typed *typed, enum completion kind, const char *values)

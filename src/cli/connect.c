@@ -1,10 +1,8 @@
 /* connect.c: opening the store of the command line. */
 #include "cli/connect.h"
 
-#include "cli/lock.h"
 #include "cli/trace.h"
 #include "lock/client.h"
-#include "store/handle.h"
 
 #include <stdio.h>
 #include <sys/prctl.h>

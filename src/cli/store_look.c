@@ -15,7 +15,7 @@ struct listing {
     struct arena arena;
     struct hf_store_entry *rows;
     size_t count, capacity;
-    enum hf_status status;
+    struct hf_error error; /* not OK: why the listing was stopped */
 };
 
 static struct view key_of(const struct hf_store_entry *entry)
@@ -84,7 +84,7 @@ static enum hf_status keep_row(struct listing *listing, const struct hf_store_en
         size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
         void *rows = realloc(listing->rows, capacity * sizeof *listing->rows);
         if (!rows)
-            return error_no_memory(&listing->cli->error);
+            return error_no_memory(&listing->error);
         listing->rows = rows;
         listing->capacity = capacity;
     }
@@ -92,7 +92,7 @@ static enum hf_status keep_row(struct listing *listing, const struct hf_store_en
     *row = *entry;
     row->key = arena_copy(&listing->arena, key_of(entry)).data;
     row->etag = arena_copy(&listing->arena, view_of(entry->etag)).data;
-    return row->key && row->etag ? HF_OK : error_no_memory(&listing->cli->error);
+    return row->key && row->etag ? HF_OK : error_no_memory(&listing->error);
 }
 
 static bool list_entry(void *argument, const struct hf_store_entry *entry)
@@ -108,11 +108,10 @@ static bool list_entry(void *argument, const struct hf_store_entry *entry)
         write_name(cli, key_of(entry));
     if (status == HF_OK && entry->last_of_page) {
         write_page(listing);
-        status = output_flush(&cli->out, &cli->error);
+        status = output_flush(&cli->out, &listing->error);
         if (status == HF_OK)
-            status = interrupt_check(&cli->error);
+            status = interrupt_check(&listing->error);
     }
-    listing->status = status;
     return status == HF_OK;
 }
 
@@ -124,7 +123,10 @@ static enum hf_status list_objects(struct cli *cli, struct view prefix,
         hf_store_list(cli->handle, prefix.data, options, list_entry, &listing, &cli->error);
     free(listing.rows);
     arena_release(&listing.arena);
-    return listing.status != HF_OK ? listing.status : status;
+    if (listing.error.status == HF_OK)
+        return status;
+    cli->error = listing.error;
+    return cli->error.status;
 }
 
 enum hf_status run_store_ls(struct cli *cli)

@@ -1,7 +1,7 @@
 #include "cli/trace.h"
 
-#include "base/parse.h"
 #include "cli/json_add.h"
+#include "cli/lock.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -36,7 +36,7 @@ const char *hf_key_outcome_name(enum hf_key_outcome outcome)
         [HF_KEY_WAITING] = "waiting",
     };
     static_assert(sizeof names / sizeof *names == HF_KEY_OUTCOME_COUNT, "each has a name");
-    return (unsigned)outcome < HF_KEY_OUTCOME_COUNT ? names[outcome] : "";
+    return (unsigned)outcome < HF_KEY_OUTCOME_COUNT ? names[outcome] : "unknown";
 }
 
 enum hf_status outcome_status(enum hf_key_outcome outcome)

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/layout.h"
 #include "lock/expiry.h"
-#include "store/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "lock/room.h"
 #include "lock/tables.h"
 #include "lock/tidier.h"
+#include "store/handle.h"
 
 #include <stdatomic.h>
 

@@ -315,7 +315,8 @@ static void write_findings(struct buffer *text, const struct probe_report *repor
         buffer_print(text, "%s\n        { ", i ? "," : "");
         write_member(text, "what", view_of(finding->what));
         buffer_print(text, ", ");
-        write_member(text, "verdict", view_of(hf_finding_name((enum hf_finding)finding->verdict)));
+        write_member(text, "verdict",
+                     view_of(hf_finding_name((enum hf_finding)finding->verdict)));
         buffer_print(text, ", ");
         write_member(text, "detail", view_of(finding->detail));
         buffer_print(text, " }");

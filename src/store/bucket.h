@@ -27,8 +27,7 @@
  *   7. What stands in the document and is not ours is written back as it stood. The document is
  *      changed only by compare-and-swap; what others wrote meanwhile counts.
  *
- * It is asked once for each store that is opened, at the two doors: hf_client_open (api/open.c)
- * and cli_open (cli/main.c). */
+ * It is asked once for each store that is opened, at the one door (api/open.c). */
 #ifndef STORE_BUCKET_H
 #define STORE_BUCKET_H
 

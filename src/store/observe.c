@@ -1,5 +1,6 @@
 #include "store/observe.h"
 
+#include "base/check.h"
 #include "store/stream.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@ const char *hf_store_call_name(enum hf_store_call call)
 #define ROW(name, text) [HF_STORE_CALL_##name] = text,
     static const char *const names[HF_STORE_CALL_COUNT] = { HF_STORE_CALL_TABLE(ROW) };
 #undef ROW
-    return (unsigned)call < HF_STORE_CALL_COUNT ? names[call] : "";
+    return (unsigned)call < HF_STORE_CALL_COUNT ? names[call] : "unknown";
 }
 
 struct observed_store {

@@ -33,7 +33,7 @@ const char *hf_finding_name(enum hf_finding finding)
 #define ROW(name, word, text) [HF_FINDING_##name] = word,
     static const char *const names[HF_FINDING_COUNT] = { HF_FINDING_TABLE(ROW) };
 #undef ROW
-    return (unsigned)finding < HF_FINDING_COUNT ? names[finding] : "";
+    return (unsigned)finding < HF_FINDING_COUNT ? names[finding] : "unknown";
 }
 
 void probe_note(struct probe_report *report, const char *what, enum probe_verdict verdict,
