@@ -1,10 +1,10 @@
-/* compactor.c: compaction of one's own format: a worker of the library plans, leases and commits, and
- * a function of ours merges.
+/* compactor.c: compaction of one's own format: a worker of the library plans, leases and commits,
+ * and a function of ours merges.
  *
  *     compactor [URL]     for instance: compactor sqlite:jobs.db
  *
- * Any number may run at once, on any machines. To everybody else the chunks are bytes: the first word
- * of the partition's command names the merger that they need.
+ * Any number may run at once, on any machines. To everybody else the chunks are bytes: the first
+ * word of the partition's command names the merger that they need.
  */
 #include <holdfast.h>
 #include <inttypes.h>

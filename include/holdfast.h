@@ -75,6 +75,7 @@
  *     holdfast/key.h      keys with state, transactions
  *     holdfast/lock.h     locks
  *     holdfast/merge.h    many files of records into one
+ *     holdfast/observe.h  who holds what, events, counters
  *     holdfast/store.h    objects of a store by hand; the probe, the store's clock, restores
  *     holdfast/sweep.h    what nobody touches any more is cleared away */
 #ifndef HOLDFAST_H
@@ -88,6 +89,7 @@
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
 #include "holdfast/merge.h"
+#include "holdfast/observe.h"
 #include "holdfast/store.h"
 #include "holdfast/sweep.h"
 

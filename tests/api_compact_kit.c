@@ -12,11 +12,6 @@ bool desk_kind_set(int argc, char **argv)
     return argc <= 2;
 }
 
-bool desk_is_dir(void)
-{
-    return strcmp(kind, "dir") == 0;
-}
-
 struct hf_compact_settings desk_settings(void)
 {
     struct hf_compact_settings settings = HF_COMPACT_SETTINGS;

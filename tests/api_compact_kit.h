@@ -17,7 +17,6 @@ struct desk {
 
 /* By the argument of the test program: mem, sqlite or dir. */
 bool desk_kind_set(int argc, char **argv);
-bool desk_is_dir(void);
 
 /* Small groups, at once, and no grace: what a test wants. Records of usv: key 1, time 2. */
 struct hf_compact_settings desk_settings(void);

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- Settings ------------------------------------------------------------------------ */
 
@@ -88,6 +86,12 @@ static void a_partition_that_cannot_be_is_invalid_and_one_that_is_not_is_not_fou
     options.allow_exec = &relative;
     options.allow_exec_count = 1;
     assert_status(HF_INVALID, hf_compact_open(desk.client, "p", &options, &other, &desk.error),
+                  &desk.error);
+    const char *path = desk_file(&desk, "a",
+                                 "k\x1f"
+                                 "1767225601\n");
+    assert_status(HF_NOT_FOUND,
+                  hf_compact_ingest(desk.compact, &path, 1, NULL, NULL, &desk.error),
                   &desk.error);
     assert_status(HF_NOT_FOUND, hf_compact_pause(desk.compact, "x", "y", &desk.error),
                   &desk.error);
@@ -196,12 +200,12 @@ static void ingest_stops_when_it_is_told_to(void **state)
     desk_close(&desk);
 }
 
-/* Into the store, past it: what lies in a folder is an object. */
-static void put_by_hand(struct desk *desk, const char *key, const char *text)
+static void put_object(struct desk *desk, const char *key, const char *text)
 {
-    char name[300];
-    snprintf(name, sizeof name, "store/%s", key);
-    desk_file(desk, name, text);
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    options.force = true; /* catalogs too */
+    GOOD(desk, hf_store_put(hf_client_store(desk->client), key, text, strlen(text), &options,
+                            NULL, &desk->error));
 }
 
 static void objects_of_the_bucket_become_chunks_and_stay_as_they_are(void **state)
@@ -212,18 +216,16 @@ static void objects_of_the_bucket_become_chunks_and_stay_as_they_are(void **stat
     struct hf_compact_ingest_options options = HF_COMPACT_INGEST_OPTIONS;
     struct hf_compact_ingest_report report = HF_COMPACT_INGEST_REPORT;
     struct told told = { .more = true };
-    struct stat info;
-    char path[700];
-    if (!desk_is_dir())
-        return; /* only there can an object be put without a call */
+    void *data;
+    size_t size;
     desk_open(&desk, &settings);
-    put_by_hand(&desk, "one.usv",
-                "k\x1f"
-                "1767225601\n");
-    put_by_hand(&desk, "two.usv",
-                "l\x1f"
-                "1767225602\n");
-    put_by_hand(&desk, "bad.usv", "no time\n");
+    put_object(&desk, "one.usv",
+               "k\x1f"
+               "1767225601\n");
+    put_object(&desk, "two.usv",
+               "l\x1f"
+               "1767225602\n");
+    put_object(&desk, "bad.usv", "no time\n");
     options.each = note_ingested;
     options.argument = &told;
     const char *keys[] = { "one.usv", "two.usv" };
@@ -234,8 +236,9 @@ static void objects_of_the_bucket_become_chunks_and_stay_as_they_are(void **stat
     GOOD(&desk,
          hf_compact_ingest_objects(desk.compact, keys, 2, &options, &report, &desk.error));
     assert_int_equal(report.already, 2);
-    snprintf(path, sizeof path, "%s/store/one.usv", desk.folder);
-    assert_int_equal(stat(path, &info), 0);
+    GOOD(&desk, hf_store_get(hf_client_store(desk.client), "one.usv", 100, NULL, &data, &size,
+                             NULL, &desk.error));
+    hf_free(data);
     keys[0] = "bad.usv";
     keys[1] = "not/there";
     assert_status(HF_INVALID,
@@ -476,6 +479,81 @@ static void status_counts_levels_and_lists_what_was_done(void **state)
     desk_close(&desk);
 }
 
+/* ---- Trouble ------------------------------------------------------------------------- */
+
+static void note_trouble(void *argument, const struct hf_compact_trouble *trouble)
+{
+    assert_int_equal(trouble->status, HF_CORRUPT);
+    assert_string_equal(trouble->part, "p");
+    assert_true(trouble->why[0] != '\0');
+    ++*(unsigned *)argument;
+}
+
+static bool see_none(void *argument, const struct hf_chunk_info *chunk)
+{
+    (void)argument, (void)chunk;
+    fail_msg("a chunk of a catalog that cannot be read");
+    return true;
+}
+
+static void a_catalog_that_cannot_be_read_is_told_and_left_as_it_is(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_options options = HF_COMPACT_OPTIONS;
+    struct hf_compact *compact;
+    struct hf_compact_reader *reader;
+    unsigned troubles = 0;
+    desk_open(&desk, &settings);
+    desk_fill(&desk, 1);
+    put_object(&desk, "metadata/p/catalog.json", "what is this?");
+    options.trouble = note_trouble;
+    options.argument = &troubles;
+    GOOD(&desk, hf_compact_open(desk.client, "p", &options, &compact, &desk.error));
+    assert_status(HF_CORRUPT,
+                  hf_compact_chunks(compact, HF_CHUNKS_LIVE, see_none, NULL, &desk.error),
+                  &desk.error);
+    assert_int_equal(troubles, 1);
+    assert_status(HF_CORRUPT, hf_compact_reader_open(compact, NULL, &reader, &desk.error),
+                  &desk.error);
+    assert_null(reader);
+    assert_status(HF_CORRUPT, hf_compact_set(compact, &settings, &desk.error), &desk.error);
+    GOOD(&desk, hf_compact_pause(compact, "look at it first", NULL, &desk.error));
+    hf_compact_close(compact);
+    desk_close(&desk);
+}
+
+static void a_command_of_the_bucket_runs_only_where_it_is_allowed(void **state)
+{
+    (void)state;
+    static const char *const programs[] = { "/usr/bin/sort" };
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_options options = HF_COMPACT_OPTIONS;
+    struct hf_compact_status status = HF_COMPACT_STATUS;
+    struct hf_compact_plan_report report = HF_COMPACT_PLAN_REPORT;
+    struct hf_compact *allowed;
+    settings.command = "sort -o {output} {inputs}";
+    desk_open(&desk, &settings);
+    desk_fill(&desk, 3);
+    GOOD(&desk, hf_compact_get_status(desk.compact, NULL, &status, &desk.error));
+    assert_true(status.exec_denied && status.exec_why[0] != '\0');
+    GOOD(&desk, hf_compact_plan(desk.compact, false, NULL, NULL, &report, &desk.error));
+    assert_true(report.why[0] != '\0');
+    assert_status(HF_DENIED, hf_compact_run(desk.compact, NULL, NULL, &desk.error),
+                  &desk.error);
+    options.allow_exec = programs;
+    options.allow_exec_count = 1;
+    options.scratch_folder = desk.folder;
+    GOOD(&desk, hf_compact_open(desk.client, "p", &options, &allowed, &desk.error));
+    GOOD(&desk, hf_compact_run(allowed, NULL, NULL, &desk.error));
+    hf_compact_close(allowed);
+    assert_int_equal(desk_count(&desk).chunks, 1);
+    assert_int_equal(desk_count(&desk).rows, 3);
+    desk_close(&desk);
+}
+
 /* ---- Fsck ---------------------------------------------------------------------------- */
 
 struct findings {
@@ -508,7 +586,7 @@ static void fsck_finds_nothing_in_a_sound_bucket_and_what_is_missing_in_another(
     struct hf_fsck_options options = HF_FSCK_OPTIONS;
     struct hf_fsck_report report = HF_FSCK_REPORT;
     struct findings findings = { .more = true };
-    char path[1800];
+    struct hf_store_delete_options removal = HF_STORE_DELETE_OPTIONS;
     desk_open(&desk, &settings);
     desk_fill(&desk, 3);
     options.finding = note_finding;
@@ -525,19 +603,18 @@ static void fsck_finds_nothing_in_a_sound_bucket_and_what_is_missing_in_another(
     options.progress = never;
     assert_status(HF_CANCELLED, hf_compact_fsck(desk.client, "p", &options, NULL, &desk.error),
                   &desk.error);
-    if (desk_is_dir()) {
-        snprintf(path, sizeof path, "%s/store/%s", desk.folder, desk_count(&desk).first);
-        assert_int_equal(unlink(path), 0);
-        options.progress = NULL;
-        GOOD(&desk, hf_compact_fsck(desk.client, "p", &options, &report, &desk.error));
-        assert_int_equal(findings.count, 1);
-        assert_int_equal(findings.kind, HF_FSCK_MISSING_OBJECT);
-        assert_int_equal(report.found, 1);
-        options.repair = true;
-        GOOD(&desk, hf_compact_fsck(desk.client, "p", &options, &report, &desk.error));
-        assert_int_equal(report.repaired, 1);
-        assert_int_equal(desk_count(&desk).quarantined, 1);
-    }
+    removal.force = true;
+    GOOD(&desk, hf_store_delete(hf_client_store(desk.client), desk_count(&desk).first, &removal,
+                                &desk.error));
+    options.progress = NULL;
+    GOOD(&desk, hf_compact_fsck(desk.client, "p", &options, &report, &desk.error));
+    assert_int_equal(findings.count, 1);
+    assert_int_equal(findings.kind, HF_FSCK_MISSING_OBJECT);
+    assert_int_equal(report.found, 1);
+    options.repair = true;
+    GOOD(&desk, hf_compact_fsck(desk.client, "p", &options, &report, &desk.error));
+    assert_int_equal(report.repaired, 1);
+    assert_int_equal(desk_count(&desk).quarantined, 1);
     desk_close(&desk);
 }
 
@@ -578,6 +655,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_quarantined_chunk_is_left_out_until_it_is_released),
         cmocka_unit_test(a_callback_may_ask_the_partition_itself),
         cmocka_unit_test(status_counts_levels_and_lists_what_was_done),
+        cmocka_unit_test(a_catalog_that_cannot_be_read_is_told_and_left_as_it_is),
+        cmocka_unit_test(a_command_of_the_bucket_runs_only_where_it_is_allowed),
         cmocka_unit_test(fsck_finds_nothing_in_a_sound_bucket_and_what_is_missing_in_another),
         cmocka_unit_test(every_table_has_its_names),
     };

@@ -30,26 +30,26 @@ static void an_object_is_copied_and_left_alone_when_it_is_equal(void **state)
     struct copied seen = { 0 };
     options.each = see_copied;
     options.each_argument = &seen;
-    put_text(place, "a", "123456789");
+    put_object(place, "a", "123456789");
     OK(hf_store_copy(place->store, "a", place->store, "b", &options, &report, &place->error));
-    assert_holds(place->store, "b", "123456789");
+    assert_object_holds(place->store, "b", "123456789");
     assert_true(seen.last_copied && seen.crc32c == 0xe3069283);
     assert_true(report.copied == 1 && report.copied_bytes == 9 && report.equal == 0);
     OK(hf_store_copy(place->store, "a", place->store, "b", &options, &report, &place->error));
     assert_true(!seen.last_copied && report.copied == 0 && report.equal == 1);
-    put_text(place, "b", "other");
+    put_object(place, "b", "other");
     options.if_absent = true;
     IS(HF_CONFLICT,
        hf_store_copy(place->store, "a", place->store, "b", &options, NULL, &place->error));
     options.if_absent = false;
     OK(hf_store_copy(place->store, "a", place->store, "b", &options, NULL, &place->error));
-    assert_holds(place->store, "b", "123456789");
+    assert_object_holds(place->store, "b", "123456789");
 }
 
 static void a_copy_that_makes_no_sense_is_refused(void **state)
 {
     struct place *place = *state;
-    put_text(place, "a", "1");
+    put_object(place, "a", "1");
     IS(HF_NOT_FOUND,
        hf_store_copy(place->store, "none", place->store, "b", NULL, NULL, &place->error));
     IS(HF_INVALID,
@@ -68,20 +68,20 @@ static void all_objects_of_a_prefix_go_to_another_store(void **state)
     struct hf_store *other;
     unsigned steps = 0;
     OK(hf_store_open("mem:", NULL, &other, &place->error));
-    put_text(place, "r/1", "one");
-    put_text(place, "r/2", "two");
-    put_text(place, "s", "three");
+    put_object(place, "r/1", "one");
+    put_object(place, "r/2", "two");
+    put_object(place, "s", "three");
     options.count_first = true;
     options.progress = count_steps;
     options.progress_argument = &steps;
     OK(hf_store_copy_all(place->store, "r/", other, "copy/", &options, &report, &place->error));
     assert_true(report.copied == 2 && report.copied_bytes == 6 && report.vanished == 0);
     assert_true(steps > 0);
-    assert_holds(other, "copy/1", "one");
-    assert_holds(other, "copy/2", "two");
+    assert_object_holds(other, "copy/1", "one");
+    assert_object_holds(other, "copy/2", "two");
     OK(hf_store_copy_all(place->store, "", other, "", NULL, &report, &place->error));
     assert_int_equal(report.copied, 3);
-    assert_holds(other, "s", "three");
+    assert_object_holds(other, "s", "three");
     hf_store_close(other);
 }
 
@@ -91,8 +91,8 @@ static void a_copy_that_is_stopped_goes_on_with_the_next_call(void **state)
     struct hf_store_copy_options options = HF_STORE_COPY_OPTIONS;
     struct hf_store_copy_report report = HF_STORE_COPY_REPORT;
     struct copied seen = { .stop_after = 1 };
-    put_text(place, "r/1", "one");
-    put_text(place, "r/2", "two");
+    put_object(place, "r/1", "one");
+    put_object(place, "r/2", "two");
     options.each = see_copied;
     options.each_argument = &seen;
     OK(hf_store_copy_all(place->store, "r/", place->store, "t/", &options, &report,
@@ -147,7 +147,7 @@ static void clients_share_a_store_and_keep_it(void **state)
     OK(hf_lock_acquire(lock, 0, &place->error));
     OK(hf_lock_acquire(other, 0, &place->error)); /* of another namespace */
     OK(hf_store_put(hf_client_store(one), "a", "1", 1, NULL, NULL, &place->error));
-    assert_holds(hf_client_store(two), "a", "1");
+    assert_object_holds(hf_client_store(two), "a", "1");
     hf_lock_free(other);
     hf_client_close(two);
     hf_client_close(one); /* before its lock is freed */
@@ -165,7 +165,7 @@ static void a_client_lends_its_store(void **state)
     struct hf_client *client;
     OK(hf_client_open("mem:", NULL, &client, &place->error));
     OK(hf_store_put(hf_client_store(client), "a", "1", 1, NULL, NULL, &place->error));
-    assert_holds(hf_client_store(client), "a", "1");
+    assert_object_holds(hf_client_store(client), "a", "1");
     hf_client_close(client);
 }
 

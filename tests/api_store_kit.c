@@ -32,12 +32,12 @@ int place_tear_down(void **state)
     return 0;
 }
 
-void put_text(struct place *place, const char *key, const char *text)
+void put_object(struct place *place, const char *key, const char *text)
 {
     OK(hf_store_put(place->store, key, text, strlen(text), NULL, NULL, &place->error));
 }
 
-void assert_holds(struct hf_store *store, const char *key, const char *text)
+void assert_object_holds(struct hf_store *store, const char *key, const char *text)
 {
     void *data;
     size_t size;

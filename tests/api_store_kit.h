@@ -27,8 +27,8 @@ void place_open(struct place *place, const struct hf_store_options *options);
 #define OK(call)         assert_status(HF_OK, call, &place->error)
 #define IS(status, call) assert_status(status, call, &place->error)
 
-void put_text(struct place *place, const char *key, const char *text);
-void assert_holds(struct hf_store *store, const char *key, const char *text);
+void put_object(struct place *place, const char *key, const char *text);
+void assert_object_holds(struct hf_store *store, const char *key, const char *text);
 
 /* The keys of a listing, each with a blank behind it. */
 struct listed {

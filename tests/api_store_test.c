@@ -93,7 +93,7 @@ static void conditions_of_a_put_hold(void **state)
     OK(hf_store_put(place->store, "a", "3", 1, &match, NULL, &place->error));
     IS(HF_CONFLICT, hf_store_put(place->store, "a", "4", 1, &match, NULL, &place->error));
     IS(HF_NOT_FOUND, hf_store_put(place->store, "b", "4", 1, &match, NULL, &place->error));
-    assert_holds(place->store, "a", "3");
+    assert_object_holds(place->store, "a", "3");
     match.if_match = "";
     IS(HF_INVALID, hf_store_put(place->store, "a", "4", 1, &match, NULL, &place->error));
     match.if_match = first.etag;
@@ -108,7 +108,7 @@ static void conditions_and_ranges_of_a_get_hold(void **state)
     struct hf_object_info info = HF_OBJECT_INFO;
     void *data;
     size_t size;
-    put_text(place, "a", "0123456789");
+    put_object(place, "a", "0123456789");
     options.offset = 3;
     options.length = 4;
     OK(hf_store_get(place->store, "a", 4, &options, &data, &size, &info, &place->error));
@@ -170,7 +170,7 @@ static void holdfasts_own_objects_take_force(void **state)
     IS(HF_INVALID, hf_store_delete(place->store, key, NULL, &place->error));
     options.force = away.force = true;
     OK(hf_store_put(place->store, key, "x", 1, &options, NULL, &place->error));
-    assert_holds(place->store, key, "x");
+    assert_object_holds(place->store, key, "x");
     OK(hf_store_delete(place->store, key, &away, &place->error));
 }
 
@@ -244,7 +244,7 @@ static void a_file_that_is_not_open_is_refused(void **state)
 {
     struct place *place = *state;
     struct hf_object_info info = HF_OBJECT_INFO;
-    put_text(place, "a", "1");
+    put_object(place, "a", "1");
     assert_true(hf_store_put_file(place->store, "b", -1, NULL, &info, &place->error) != HF_OK);
     assert_true(hf_store_get_file(place->store, "a", -1, NULL, &info, &place->error) != HF_OK);
     assert_string_equal(info.etag, "");
@@ -285,16 +285,16 @@ static void many_deletes_are_answered_one_by_one(void **state)
     const char *keys[] = { "a", "none", "b" };
     const char *guarded[] = { "c", ".holdfast/format.json" };
     struct deleted deleted = { 0 };
-    put_text(place, "a", "1");
-    put_text(place, "b", "1");
-    put_text(place, "c", "1");
+    put_object(place, "a", "1");
+    put_object(place, "b", "1");
+    put_object(place, "c", "1");
     OK(hf_store_delete_many(place->store, keys, NULL, 3, NULL, see_deleted, &deleted,
                             &place->error));
     assert_int_equal(deleted.count, 3);
     assert_int_equal(deleted.last, HF_OK);
     IS(HF_INVALID,
        hf_store_delete_many(place->store, guarded, NULL, 2, NULL, NULL, NULL, &place->error));
-    assert_holds(place->store, "c", "1");
+    assert_object_holds(place->store, "c", "1");
     OK(hf_store_delete_many(place->store, keys, NULL, 0, NULL, NULL, NULL, &place->error));
 }
 
@@ -310,12 +310,12 @@ static void a_caller_that_has_seen_enough_deletes_no_further_batch(void **state)
         snprintf(names[i], sizeof names[i], "k%04zu", i);
         keys[i] = names[i];
     }
-    put_text(place, "k0000", "1");
-    put_text(place, "k1400", "1");
+    put_object(place, "k0000", "1");
+    put_object(place, "k1400", "1");
     OK(hf_store_delete_many(place->store, keys, NULL, 1500, NULL, see_deleted, &deleted,
                             &place->error));
     assert_int_equal(deleted.count, 1);
-    assert_holds(place->store, "k1400", "1");
+    assert_object_holds(place->store, "k1400", "1");
     IS(HF_NOT_FOUND,
        hf_store_get(place->store, "k0000", 9, NULL, &data, &size, NULL, &place->error));
 }
@@ -329,7 +329,7 @@ static void a_listing_is_in_byte_order_rolled_up_and_bounded(void **state)
     struct listed listed = { .stop_after = 2 };
     const char *keys[] = { "b/2", "a", "b/1", "c", "b/x/1" };
     for (size_t i = 0; i < 5; i++)
-        put_text(place, keys[i], "12");
+        put_object(place, keys[i], "12");
     assert_lists(place, "", NULL, "a b/1 b/2 b/x/1 c ");
     assert_lists(place, "b/", NULL, "b/1 b/2 b/x/1 ");
     options.delimiter = '/';
@@ -353,7 +353,7 @@ static void a_listing_goes_on_over_its_pages(void **state)
     char key[32];
     for (int i = 0; i < 1100; i++) {
         snprintf(key, sizeof key, "k%04d", i);
-        put_text(place, key, "1");
+        put_object(place, key, "1");
     }
     OK(hf_store_list(place->store, "k", NULL, see_entry, &listed, &place->error));
     assert_int_equal(listed.count, 1100);

@@ -79,6 +79,13 @@ struct hf_sweep_options sweep_options = HF_SWEEP_OPTIONS;
 struct hf_sweeper_options sweeper_options = HF_SWEEPER_OPTIONS;
 struct hf_sweep_due sweep_due = HF_SWEEP_DUE;
 (void)elect_work, (void)elect_options, (void)sweep_report, (void)sweep_options, (void)sweeper_options, (void)sweep_due;
+struct hf_lease_name lease_name = HF_LEASE_NAME;
+struct hf_stats client_stats = HF_STATS;
+struct hf_list_options observe_list_options = HF_LIST_OPTIONS;
+struct hf_table_info table_info = HF_TABLE_INFO;
+struct hf_blocker blocker = HF_BLOCKER;
+struct hf_key_status key_status = HF_KEY_STATUS;
+(void)lease_name, (void)client_stats, (void)observe_list_options, (void)table_info, (void)blocker, (void)key_status;
 (void)key_info, (void)key_if, (void)client_options, (void)lock_options, (void)key_options, (void)txn_options;
 """
 

@@ -259,6 +259,211 @@ static int txn_rollback(const struct good *good, int argument, struct hf_error *
     return argument > 0 ? -1 : (int)hf_txn_rollback(NULL, NULL, error);
 }
 
+/* ---- observe.h, and what came with it ------------------------------------------------ */
+
+static bool each_lease(void *argument, const struct hf_lease_info *lease)
+{
+    (void)argument, (void)lease;
+    return true;
+}
+
+static bool each_change(void *argument, enum hf_change change,
+                        const struct hf_lease_info *lease)
+{
+    (void)argument, (void)change, (void)lease;
+    return true;
+}
+
+static bool each_blocker(void *argument, const char *scope, const struct hf_lease_info *lease)
+{
+    (void)argument, (void)scope, (void)lease;
+    return true;
+}
+
+static bool each_key(void *argument, const char *name, const struct hf_key_info *info,
+                     const struct hf_key_status *status)
+{
+    (void)argument, (void)name, (void)info, (void)status;
+    return true;
+}
+
+static bool each_txn(void *argument, const struct hf_txn_info *txn)
+{
+    (void)argument, (void)txn;
+    return true;
+}
+
+static int lock_trouble(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_lock_trouble(NULL, error);
+}
+
+static int lock_scope(const struct good *good, int argument, struct hf_error *error)
+{
+    char text[HF_SCOPE_TEXT_MAX];
+    if (argument > 1)
+        return -1;
+    return (int)hf_lock_scope(LEFT_OUT(0, good->lock), 0, LEFT_OUT(1, text), error);
+}
+
+static int lease_parse(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_lease_name name = HF_LEASE_NAME;
+    if (argument > 1)
+        return -1;
+    return (int)hf_lease_parse(LEFT_OUT(0, good->lease), LEFT_OUT(1, &name), error);
+}
+
+static int key_seen(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key_info info = HF_KEY_INFO;
+    if (argument > 1)
+        return -1;
+    return (int)hf_key_seen(LEFT_OUT(0, good->key), LEFT_OUT(1, &info), error);
+}
+
+static int txn_trouble(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_txn_trouble(NULL, error);
+}
+
+static int txn_adopt(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_key *key = FILLED(hf_key);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_txn_adopt(LEFT_OUT(0, good->txn), LEFT_OUT(1, good->lease), NULL,
+                                   LEFT_OUT(2, &key), error);
+    assert_true(argument == 2 || key == NULL);
+    return status;
+}
+
+static int txn_open(const struct good *good, int argument, struct hf_error *error)
+{
+    char id[HF_TXN_ID_SIZE + 1];
+    if (argument > 1)
+        return -1;
+    return (int)hf_txn_open(LEFT_OUT(0, good->client), LEFT_OUT(1, id), error);
+}
+
+static int txn_decide(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_txn_decide(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), HF_COMMIT, NULL,
+                              error);
+}
+
+static int txn_give_up(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_txn_give_up(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), NULL, error);
+}
+
+static int client_stats(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_stats stats = HF_STATS;
+    if (argument > 1)
+        return -1;
+    return (int)hf_client_stats(LEFT_OUT(0, good->client), LEFT_OUT(1, &stats), error);
+}
+
+static int locks_list(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 2)
+        return -1;
+    return (int)hf_locks_list(LEFT_OUT(0, good->client), LEFT_OUT(1, ""), NULL,
+                              LEFT_OUT(2, each_lease), NULL, error);
+}
+
+static int locks_show(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_locks_show(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), NULL, NULL, NULL,
+                              NULL, error);
+}
+
+static int watch_new(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_watch *watch = FILLED(hf_watch);
+    if (argument > 2)
+        return -1;
+    int status = (int)hf_watch_new(LEFT_OUT(0, good->client), LEFT_OUT(1, ""), NULL,
+                                   LEFT_OUT(2, &watch), error);
+    assert_true(argument == 2 || watch == NULL);
+    return status;
+}
+
+static int watch_look(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_watch *watch;
+    if (argument > 1)
+        return -1;
+    assert_int_equal(hf_watch_new(good->client, "", NULL, &watch, NULL), HF_OK);
+    int status = (int)hf_watch_look(LEFT_OUT(0, watch), LEFT_OUT(1, each_change), NULL, error);
+    hf_watch_free(watch);
+    return status;
+}
+
+static int lock_blocker(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_blocker blocker = HF_BLOCKER;
+    if (argument > 1)
+        return -1;
+    return (int)hf_lock_blocker(LEFT_OUT(0, good->lock), LEFT_OUT(1, &blocker), error);
+}
+
+static int lock_blockers(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_lock_blockers(LEFT_OUT(0, good->lock), LEFT_OUT(1, each_blocker), NULL,
+                                 error);
+}
+
+static int key_describe(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_key_describe(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), NULL, NULL, error);
+}
+
+static int key_txn(const struct good *good, int argument, struct hf_error *error)
+{
+    char txn[HF_TXN_ID_SIZE + 1];
+    if (argument > 2)
+        return -1;
+    return (int)hf_key_txn(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), LEFT_OUT(2, txn),
+                           error);
+}
+
+static int keys_list(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 2)
+        return -1;
+    return (int)hf_keys_list(LEFT_OUT(0, good->client), LEFT_OUT(1, ""), NULL,
+                             LEFT_OUT(2, each_key), NULL, error);
+}
+
+static int txn_show(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_txn_show(LEFT_OUT(0, good->client), LEFT_OUT(1, "x"), NULL, NULL, error);
+}
+
+static int txns_list(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_txns_list(LEFT_OUT(0, good->client), HF_TXN_ABSENT, NULL,
+                             LEFT_OUT(1, each_txn), NULL, error);
+}
+
 static const struct public_call_row calls[] = {
     { "hf_client_open", client_open },
     { "hf_lock_new", lock_new },
@@ -295,15 +500,39 @@ static const struct public_call_row calls[] = {
     { "hf_txn_acquire", txn_acquire },
     { "hf_txn_commit", txn_commit },
     { "hf_txn_rollback", txn_rollback },
+    { "hf_lock_trouble", lock_trouble },
+    { "hf_lock_scope", lock_scope },
+    { "hf_lease_parse", lease_parse },
+    { "hf_key_seen", key_seen },
+    { "hf_txn_trouble", txn_trouble },
+    { "hf_txn_adopt", txn_adopt },
+    { "hf_txn_open", txn_open },
+    { "hf_txn_decide", txn_decide },
+    { "hf_txn_give_up", txn_give_up },
+    { "hf_client_stats", client_stats },
+    { "hf_locks_list", locks_list },
+    { "hf_locks_show", locks_show },
+    { "hf_watch_new", watch_new },
+    { "hf_watch_look", watch_look },
+    { "hf_lock_blocker", lock_blocker },
+    { "hf_lock_blockers", lock_blockers },
+    { "hf_key_describe", key_describe },
+    { "hf_key_txn", key_txn },
+    { "hf_keys_list", keys_list },
+    { "hf_txn_show", txn_show },
+    { "hf_txns_list", txns_list },
 };
 
 /* Those that give no status, or take no pointer. */
 static const char *const others[] = {
-    "hf_status_name",      "hf_status_text",  "hf_status_exit_code",  "hf_version",
-    "hf_version_number",   "hf_client_close", "hf_lock_free",         "hf_lock_detach",
-    "hf_lock_blocked",     "hf_lock_token",   "hf_lock_remaining_ms", "hf_free",
-    "hf_key_outcome_name", "hf_key_free",     "hf_key_detach",        "hf_key_lock",
-    "hf_txn_free",         "hf_txn_id",
+    "hf_status_name",      "hf_status_text",   "hf_status_exit_code",  "hf_version",
+    "hf_version_number",   "hf_client_close",  "hf_lock_free",         "hf_lock_detach",
+    "hf_lock_blocked",     "hf_lock_token",    "hf_lock_remaining_ms", "hf_free",
+    "hf_key_outcome_name", "hf_key_free",      "hf_key_detach",        "hf_key_lock",
+    "hf_txn_free",         "hf_txn_id",        "hf_lock_interrupt",    "hf_lock_ttl_ms",
+    "hf_key_name",         "hf_txn_interrupt", "hf_event_name",        "hf_request_name",
+    "hf_lease_state_name", "hf_mode_name",     "hf_proof_name",        "hf_change_name",
+    "hf_txn_state_name",   "hf_watch_free",
 };
 
 static struct good good_new(void)
@@ -349,6 +578,11 @@ static void calls_without_a_status_take_null(void **state)
     assert_false(hf_lock_blocked(NULL, 0));
     assert_int_equal(hf_lock_token(NULL), 0);
     assert_int_equal(hf_lock_remaining_ms(NULL), 0);
+    hf_lock_interrupt(NULL);
+    hf_txn_interrupt(NULL);
+    hf_watch_free(NULL);
+    assert_int_equal(hf_lock_ttl_ms(NULL), 0);
+    assert_string_equal(hf_key_name(NULL), "");
     assert_null(hf_key_lock(NULL));
     assert_string_equal(hf_txn_id(NULL), "");
 }

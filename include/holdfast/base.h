@@ -24,8 +24,9 @@
  *
  * THREADS. Every function may be called from any thread, on the same handle too, except that
  * ..._close and ..._free must be the last call on a handle. A client has threads of its own,
- * started with the first lock that is held. After fork() a child must not use the handles of its
- * parent. The library never logs, exits or installs signal handlers. */
+ * started with the first lock that is held, and one that tells events to whoever asks for them.
+ * After fork() a child must not use the handles of its parent. The library never logs, exits or
+ * installs signal handlers. */
 #ifndef HOLDFAST_BASE_H
 #define HOLDFAST_BASE_H
 
@@ -126,6 +127,9 @@ HF_API void hf_free(void *data);
  * threads: calls that wait for one document share their requests. */
 struct hf_client;
 
+/* Something that happened to a client (observe.h). */
+struct hf_event;
+
 /* The most careful settings that any client of a table ever had stay with it. */
 struct hf_client_options {
     size_t struct_size;
@@ -137,10 +141,17 @@ struct hf_client_options {
                            long */
     int64_t skew_tolerance_ms; /* of the store's clock; -1: by the kind of store */
     bool takeover_observed;    /* take over only what was watched, whatever the clocks say */
+
+    /* May be NULL. Called for each event of observe.h, one after the other, from a thread of the
+     * client that holds no lock of the library. It may call everything but hf_client_close and the
+     * calls that free a handle of this client. */
+    void (*event)(void *argument, const struct hf_event *event);
+    void *event_argument;
 };
 
-#define HF_CLIENT_OPTIONS \
-    HF_VALUE_(hf_client_options, sizeof(struct hf_client_options), NULL, NULL, 0, -1, false)
+#define HF_CLIENT_OPTIONS                                                                    \
+    HF_VALUE_(hf_client_options, sizeof(struct hf_client_options), NULL, NULL, 0, -1, false, \
+              NULL, NULL)
 
 /* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. `options` may be NULL.
  * Reads what the bucket says of itself (one get); a store on the network that nobody has tried is

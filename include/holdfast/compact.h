@@ -388,8 +388,9 @@ HF_API enum hf_status hf_compact_plan(struct hf_compact *compact, bool force,
                                       void *argument, struct hf_compact_plan_report *report,
                                       struct hf_error *error);
 
-/* For a program that decides itself when to merge: whether a pass would find something to do, which
- * it may do here, and that nobody is at already. Ask, then hf_compact_run. `report` may be NULL. */
+/* For a program that decides itself when to merge: whether a pass would find groups that nobody is
+ * at. Ask, then hf_compact_run. `report` may be NULL; its `why` says when a command that is not
+ * allowed here stands in the way of a worker without a merger of its own. */
 HF_API enum hf_status hf_compact_should_start(struct hf_compact *compact, bool *ret_start,
                                               struct hf_compact_plan_report *report,
                                               struct hf_error *error);

@@ -119,6 +119,14 @@ HF_API enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms,
 /* The lock of the key, for hf_lock_check, _remaining_ms, _token and _text; not to be freed. */
 HF_API struct hf_lock *hf_key_lock(struct hf_key *key);
 
+/* Its name; "" for NULL. Local. */
+HF_API const char *hf_key_name(const struct hf_key *key);
+
+/* What the key held when it was last acquired by this handle, or taken for its transaction. Local.
+ * NOT_FOUND when it never was. */
+HF_API enum hf_status hf_key_seen(struct hf_key *key, struct hf_key_info *info,
+                                  struct hf_error *error);
+
 /* Renews the lease now. */
 HF_API enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error);
 
@@ -158,6 +166,7 @@ HF_API enum hf_status hf_key_get(struct hf_client *client, const char *name, siz
 /* The file, which must be empty, becomes the state. */
 HF_API enum hf_status hf_key_get_file(struct hf_client *client, const char *name, int fd,
                                       struct hf_key_info *info, struct hf_error *error);
+
 /* ---- Transactions -------------------------------------------------------------------- */
 
 struct hf_txn_options {
@@ -188,6 +197,20 @@ HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *name
                                      const struct hf_key_options *options, int64_t wait_ms,
                                      struct hf_key **ret_keys, struct hf_error *error);
 
+/* Ends a hf_txn_acquire that waits in another thread, as hf_lock_interrupt does. NULL is fine. */
+HF_API void hf_txn_interrupt(struct hf_txn *txn);
+
+/* Why a hf_txn_acquire that waits has no answer from the store; as hf_lock_trouble. */
+HF_API enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error);
+
+/* A handle for a key that another process has taken for this transaction and passed on as text: its
+ * changes are staged for the transaction. It is not one of the transaction's: free it, or detach
+ * it. DENIED: the transaction was not begun by hf_txn_open, so its own process alone knows what it
+ * has staged. Otherwise as hf_key_adopt. */
+HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
+                                   const struct hf_key_options *options,
+                                   struct hf_key **ret_key, struct hf_error *error);
+
 /* Decides it, settles its keys and gives them back.
  *   OK        decided as asked; all its keys are settled, or will be by whoever touches them
  *   MISMATCH  it had been decided otherwise: *ret_decision says how (which may be NULL)
@@ -200,6 +223,32 @@ HF_API enum hf_status hf_txn_commit(struct hf_txn *txn, enum hf_decision *ret_de
                                     struct hf_error *error);
 HF_API enum hf_status hf_txn_rollback(struct hf_txn *txn, enum hf_decision *ret_decision,
                                       struct hf_error *error);
+
+/* ---- Transactions by id -------------------------------------------------------------- */
+
+/* Begins one that has no handle: any process may join it by its id (hf_txn_options.id), take and
+ * change keys for it, and decide it. When this returns, its record stands in the store. */
+HF_API enum hf_status hf_txn_open(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],
+                                  struct hf_error *error);
+
+/* Decides a transaction by its id, and settles the keys that its record names.
+ *   OK         decided as asked, now or earlier
+ *   MISMATCH   it is decided otherwise: *ret_decision says how (which may be NULL). A commit is
+ *              rolled back when a key of it is not held any more
+ *   NOT_FOUND  there is no such transaction, or it ended long ago
+ *   UNSURE     no answer: ask again
+ *   DENIED     commit: it was not begun by hf_txn_open, so only the process that began it may
+ *   INVALID    that is no id
+ *   CORRUPT    its record, or a key that it names, is damaged */
+HF_API enum hf_status hf_txn_decide(struct hf_client *client, const char *id,
+                                    enum hf_decision decision, enum hf_decision *ret_decision,
+                                    struct hf_error *error);
+
+/* For a record that is damaged, so that nobody can tell whether it was committed: its bytes are
+ * kept under .holdfast/kept/ and a rollback takes their place. OK also when it can be read, or is
+ * not there; *ret_done, which may be NULL, says whether it was replaced. */
+HF_API enum hf_status hf_txn_give_up(struct hf_client *client, const char *id, bool *ret_done,
+                                     struct hf_error *error);
 
 #ifdef __cplusplus
 }

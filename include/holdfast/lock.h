@@ -37,6 +37,10 @@ enum hf_lock_event {
     HF_LOCK_GONE,   /* no longer ours; nobody else can have it yet unless it was broken */
 };
 
+/* Every ttl is within these; a client may allow less (ttl_max_ms). */
+#define HF_TTL_MS_MIN 100
+#define HF_TTL_MS_MAX 86400000
+
 /* For `once_slack_ms`: no slack at all. */
 #define HF_NO_SLACK (-1)
 
@@ -127,7 +131,17 @@ HF_API enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error
 HF_API enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error);
 
-/* After HELD: whether the scope of this index was in the way of being granted. Local. */
+/* Ends a wait of this handle from another thread: the call that waits says CANCELLED, a little
+ * later. Unlike hf_lock_cancel it does not wait for that call to return, and does nothing when none
+ * waits yet. Local. NULL is fine. */
+HF_API void hf_lock_interrupt(struct hf_lock *lock);
+
+/* Why a call of this handle that waits has no answer from the store: OK when nothing is amiss, else
+ * the status and the reason of the last try. Local. */
+HF_API enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error);
+
+/* After HELD: whether the scope of this index was in the way of being granted. Local; who holds it
+ * is told by hf_lock_blocker (observe.h). */
 HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
 
 /* Whether it is held at this moment: OK, EXPIRED (its time is over), LOST (somebody ended it),
@@ -139,6 +153,15 @@ HF_API int64_t hf_lock_remaining_ms(struct hf_lock *lock);
 
 /* The token of the last grant; 0 when there was none. Local. */
 HF_API uint64_t hf_lock_token(struct hf_lock *lock);
+
+/* The ttl: that of the lease while there is one, else the one that will be asked for. Local. */
+HF_API int64_t hf_lock_ttl_ms(struct hf_lock *lock);
+
+/* Its scope of this index in full ("named:deploy"); those of an adopted lease are those of the
+ * lease. NOT_FOUND when it has no more. Local. */
+#define HF_SCOPE_TEXT_MAX 1088
+HF_API enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index,
+                                    char text[HF_SCOPE_TEXT_MAX], struct hf_error *error);
 
 /* Renews now. */
 HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error);
@@ -165,6 +188,23 @@ HF_API enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note,
 #define HF_LEASE_TEXT_MAX 1536
 HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                                    struct hf_error *error);
+
+#define HF_NAME_MAX 128
+
+/* What a lease as text says. */
+struct hf_lease_name {
+    size_t struct_size;
+    uint64_t token;
+    char ns[HF_NAME_MAX + 1];  /* the namespace of a client that can adopt it */
+    char key[HF_NAME_MAX + 1]; /* of a lock with a name: that name; else empty */
+    char table[1025];          /* the object that it stands in */
+};
+#define HF_LEASE_NAME \
+    HF_VALUE_(hf_lease_name, sizeof(struct hf_lease_name), 0, { 0 }, { 0 }, { 0 })
+
+/* Takes such a text apart; asks nothing of anybody. INVALID: it is not the text of a lease. */
+HF_API enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
+                                     struct hf_error *error);
 
 /* A handle that holds the lease of that text, renewed by us: LOST when it is over. It can be
  * renewed, ended and used for fenced objects, and not acquired again; hf_lock_detach leaves it

@@ -223,14 +223,23 @@ enum hf_status hf_compact_policy_parse(const char *text, enum hf_compact_policy 
 }
 
 /* Numbers that are called the same on both sides. */
-#define SAME_NUMBERS(ROW)                                                            \
-    ROW(command_limit_ms)                                                            \
-    ROW(rejects_max)                                                                 \
-    ROW(level0_count)                                                                \
-    ROW(level1_bytes)                                                                \
-    ROW(level_factor) ROW(cascade_base) ROW(group_max) ROW(ttl_ms) ROW(grace_ms)     \
-        ROW(late_bound_ms) ROW(skew_tolerance_ms) ROW(retention_ms) ROW(backlog_max) \
-            ROW(tries_max) ROW(step_ms) ROW(headless)
+#define SAME_NUMBERS(ROW)  \
+    ROW(command_limit_ms)  \
+    ROW(rejects_max)       \
+    ROW(level0_count)      \
+    ROW(level1_bytes)      \
+    ROW(level_factor)      \
+    ROW(cascade_base)      \
+    ROW(group_max)         \
+    ROW(ttl_ms)            \
+    ROW(grace_ms)          \
+    ROW(late_bound_ms)     \
+    ROW(skew_tolerance_ms) \
+    ROW(retention_ms)      \
+    ROW(backlog_max)       \
+    ROW(tries_max)         \
+    ROW(step_ms)           \
+    ROW(headless)
 
 static struct view text_or_nothing(const char *text)
 {

@@ -1,5 +1,5 @@
-/* compact_status.c: how a partition is, gathered from its catalogs, lease tables, records of merges,
- * and the roster of its workers. */
+/* compact_status.c: how a partition is, gathered from its catalogs, lease tables, records of
+ * merges, and the roster of its workers. */
 #include "api/compact_inside.h"
 #include "base/parse.h"
 #include "compact/jobs.h"

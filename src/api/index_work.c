@@ -1,6 +1,8 @@
 /* index_work.c: the calls of holdfast/index.h that work on all of an index: loading, compiling, and
  * how it is. */
 #include "api/index_inside.h"
+
+#include "base/parse.h"
 #include "index/census.h"
 #include "index/compile.h"
 #include "index/load.h"

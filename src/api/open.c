@@ -94,7 +94,7 @@ static enum hf_status open_client(struct hf_store *handle, struct hf_client_opti
         options.holder = holder;
     enum hf_status status = store_handle_check_locks(handle, error);
     if (status == HF_OK)
-        status = client_new(handle->store, &options, ret_client, error);
+        status = client_new_counted(handle->store, &options, ret_client, error);
     if (status == HF_OK)
         (*ret_client)->handle = store_handle_keep(handle);
     return status;

@@ -286,3 +286,14 @@ void hex_encode(const void *bytes, size_t size, char *text)
     }
     text[2 * size] = '\0';
 }
+
+enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
+                         struct hf_error *error)
+{
+    char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX], given[SPAN_TEXT_MAX];
+    if (ttl.us >= least.us && ttl.us <= most.us)
+        return HF_OK;
+    return error_set(error, HF_INVALID, "the ttl must be between %s and %s, not %s%s%s",
+                     span_text(least, from), span_text(most, to), span_text(ttl, given),
+                     how ? "; " : "", how ? how : "");
+}

@@ -68,4 +68,9 @@ static inline const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which
+ * may be NULL, says what to do about it. */
+enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
+                         struct hf_error *error);
+
 #endif

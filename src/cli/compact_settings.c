@@ -143,6 +143,28 @@ enum hf_status run_compact_create(struct cli *cli)
 
 /* ---- set ----------------------------------------------------------------------------- */
 
+static bool note_chunk(void *has_chunks, const struct hf_chunk_info *chunk)
+{
+    bool was_data = chunk->state == HF_CHUNK_LIVE || chunk->state == HF_CHUNK_TOMBSTONE;
+    *(bool *)has_chunks |= was_data;
+    return !was_data;
+}
+
+/* Whoever names what chunks are made of once there are some has something else in mind, also where
+ * it is what is set already. */
+static enum hf_status check_no_chunks(struct desk *desk, const char *option)
+{
+    struct cli *cli = desk->cli;
+    bool has_chunks = false;
+    enum hf_status status =
+        desk_end(desk, hf_compact_chunks(desk->compact, HF_CHUNKS_ALL, note_chunk, &has_chunks,
+                                         &cli->error));
+    if (status != HF_OK || !has_chunks)
+        return status;
+    return error_set(&cli->error, HF_CONFLICT,
+                     "--%s cannot change any more: there are chunks that are made so", option);
+}
+
 static enum hf_status change(struct desk *desk, struct hf_compact_settings *settings)
 {
     struct cli *cli = desk->cli;
@@ -155,11 +177,10 @@ static enum hf_status change(struct desk *desk, struct hf_compact_settings *sett
         return error_set(&cli->error, HF_INVALID,
                          "name what to change; --help lists it, and 'compact status --json' "
                          "shows what is set");
-    status = desk_end(desk, hf_compact_set(desk->compact, settings, &cli->error));
-    if (status == HF_CONFLICT && of_chunks)
-        return error_set(&cli->error, HF_CONFLICT,
-                         "--%s cannot change any more: there are chunks that are made so",
-                         of_chunks);
+    if (of_chunks)
+        status = check_no_chunks(desk, of_chunks);
+    if (status == HF_OK)
+        status = desk_end(desk, hf_compact_set(desk->compact, settings, &cli->error));
     return status;
 }
 

@@ -5,7 +5,6 @@
 #define CLI_KEY_H
 
 #include "cli/lock.h"
-#include "key/key.h"
 
 enum hf_status run_key_acquire(struct cli *cli);
 enum hf_status run_key_keepalive(struct cli *cli);
@@ -49,9 +48,6 @@ enum hf_status key_desk_take(struct key_desk *desk, const char *name,
 /* Adopts the lease of --lease or $HOLDFAST_LEASE; that of `name` unless that is NULL. */
 enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
                               const struct hf_key_options *options);
-
-/* The key's name out of that of its document. False when it is none. */
-bool key_of_document(struct view ns, struct view document, char ret_name[NAME_BYTES_MAX + 1]);
 
 void key_desk_close(struct key_desk *desk);
 

@@ -4,15 +4,16 @@
 #include "cli/connect.h"
 #include "cli/json_add.h"
 #include "cli/key.h"
-#include "lock/lease_name.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Transactions that are named ----------------------------------------------------- */
 
 enum hf_status txn_id_check(struct cli *cli, const char *id)
 {
-    if (txn_id_valid(view_of(id)))
+    if (strlen(id) == HF_TXN_ID_SIZE && strspn(id, "0123456789abcdef") == HF_TXN_ID_SIZE)
         return HF_OK;
     return error_set(
         &cli->error, HF_INVALID,
@@ -40,39 +41,25 @@ struct holder_search {
     struct buffer text;
 };
 
-static enum hf_status find_holder(void *argument, const struct sight *sight,
-                                  struct hf_error *error)
+static bool note_holder(void *argument, const char *scope, const struct hf_lease_info *lease)
 {
     struct holder_search *search = argument;
-    const struct lease_table *table = sight->table;
-    (void)error;
-    for (size_t i = 0; table && i < table->lease_count && search->text.size == 0; i++) {
-        const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_ACTIVE)
-            continue;
-        append_holder(&search->text, sight, lease);
-        if (search->cli->json)
-            refusal_add_lease(&search->cli->refusal, sight, lease,
-                              lease->scope_count > 0 ? &lease->scopes[0] : NULL);
-    }
-    return HF_OK;
+    append_holder(&search->text, lease);
+    if (search->cli->json)
+        refusal_add_lease(&search->cli->refusal, lease, lease->barrier ? NULL : scope);
+    return false;
 }
 
 /* Says who holds the key in the place of an error that only says that somebody does. False when
- * nobody does. */
+ * nobody does. A key of a transaction has no handle then; any handle of its lock will do. */
 static bool explain_waiting(struct key_desk *desk)
 {
     struct cli *cli = desk->cli;
-    char key[KEY_BYTES_MAX + 1];
     struct holder_search search = { cli, BUFFER_INIT(8 * KEY_BYTES_MAX) };
-    struct look look;
-    struct hf_error ignored;
-    look_init(&look, desk->client);
-    look.briefly = true;
-    if (key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &ignored) ==
-        HF_OK)
-        look_at(&look, view_of(key), find_holder, &search, &ignored);
-    look_release(&look);
+    struct hf_lock *lock;
+    if (hf_lock_new(desk->client, desk->name, NULL, &lock, /* error */ NULL) == HF_OK)
+        hf_lock_blockers(lock, note_holder, &search, /* error */ NULL);
+    hf_lock_free(lock);
     bool found = search.text.size > 0;
     if (found)
         error_set(&cli->error, cli->error.status, "%.*s",
@@ -95,7 +82,6 @@ enum hf_status key_options(struct cli *cli, struct hf_key_options *options)
 struct taking {
     struct key_desk *desk;
     const struct hf_key_options *options;
-    struct place *place; /* where it waits */
 };
 
 /* A key of a transaction is the transaction's, which frees it. */
@@ -107,17 +93,23 @@ static enum hf_status take(void *argument, int64_t wait_ms, struct hf_error *err
         return hf_key_acquire(desk->key, wait_ms, &desk->info, error);
     enum hf_status status =
         hf_txn_acquire(desk->txn, &desk->name, 1, taking->options, wait_ms, &desk->key, error);
-    if (status == HF_OK) {
-        const struct key_state *state = &desk->key->enlist.state;
-        key_info_fill(state, &state->now, HF_KEY_NONE, &desk->info);
-    }
-    return status;
+    return status == HF_OK ? hf_key_seen(desk->key, &desk->info, error) : status;
 }
 
 static void cancel(void *argument)
 {
-    struct taking *taking = argument;
-    room_cancel_all(taking->place);
+    const struct taking *taking = argument;
+    if (taking->desk->txn)
+        hf_txn_interrupt(taking->desk->txn);
+    else
+        hf_lock_interrupt(hf_key_lock(taking->desk->key));
+}
+
+static enum hf_status trouble_of_key(void *argument, struct hf_error *error)
+{
+    const struct taking *taking = argument;
+    return taking->desk->txn ? hf_txn_trouble(taking->desk->txn, error)
+                             : hf_lock_trouble(hf_key_lock(taking->desk->key), error);
 }
 
 /* The time may be up because of the store, which says so itself: then nobody is waited for. */
@@ -125,15 +117,8 @@ static enum hf_status take_in_line(struct key_desk *desk, const struct hf_key_op
 {
     struct cli *cli = desk->cli;
     struct taking taking = { .desk = desk, .options = options };
-    char key[KEY_BYTES_MAX + 1];
     enum hf_status status =
-        key_document(view_of(desk->client->space.ns), view_of(desk->name), key, &cli->error);
-    if (status == HF_OK)
-        status = place_take(desk->client, view_of(key), &taking.place, &cli->error);
-    if (status != HF_OK)
-        return status;
-    status = wait_in_line(cli, &(struct wait_call){ taking.place, take, cancel, &taking });
-    place_drop(taking.place);
+        wait_in_line(cli, &(struct wait_call){ take, cancel, trouble_of_key, &taking });
     bool waited = (status == HF_HELD || status == HF_TIMEOUT) && explain_waiting(desk);
     if (status == HF_OK || (status == HF_TIMEOUT && !waited))
         return status;
@@ -151,60 +136,46 @@ enum hf_status key_desk_take(struct key_desk *desk, const char *name,
     return status == HF_OK ? take_in_line(desk, options) : status;
 }
 
-bool key_of_document(struct view ns, struct view document, char ret_name[NAME_BYTES_MAX + 1])
-{
-    struct view end = VIEW(".json");
-    if (!view_starts_with(document, ns))
-        return false;
-    struct view name = view_from(document, ns.size);
-    if (!view_starts_with(name, VIEW(LAYOUT_META_FOLDER)) || !view_ends_with(name, end))
-        return false;
-    name = view_from(name, strlen(LAYOUT_META_FOLDER));
-    name = view_first(name, name.size - end.size);
-    if (name_check(name, NULL) != HF_OK)
-        return false;
-    memcpy(ret_name, name.data, name.size);
-    ret_name[name.size] = '\0';
-    return true;
-}
-
 /* ---- Adopting ------------------------------------------------------------------------ */
 
 /* A lease is of one key; to name both is a chance to be told of a mistake. */
-static enum hf_status check_name(struct key_desk *desk, const char *lease, const char *name)
+static enum hf_status check_name(struct key_desk *desk, const struct hf_lease_name *lease,
+                                 const char *name)
 {
     struct cli *cli = desk->cli;
-    char key[KEY_BYTES_MAX + 1];
-    const char *ns = desk->client->space.ns, *given = option_text(cli, "ns");
-    enum hf_status status =
-        key_document(view_of(given ? given : ns), view_of(name), key, &cli->error);
+    char table[sizeof lease->table];
+    const char *given = option_text(cli, "ns"), *ns = given ? given : lease->ns;
+    struct hf_key *any;
+    enum hf_status status = hf_key_new(desk->client, name, NULL, &any, &cli->error);
+    hf_key_free(any);
     if (status != HF_OK)
         return status;
-    struct lease_name parsed;
-    status = lease_name_parse(view_of(lease), &parsed, &cli->error);
-    if (status != HF_OK || view_equal(parsed.key, view_of(key)))
-        return status;
-    return error_set(&cli->error, HF_MISMATCH, "the lease is that of %.*s, not of %.100s",
-                     VIEW_ARGS(view_first(parsed.key, 100)), key);
+    snprintf(table, sizeof table, "%.*s" LAYOUT_META_FOLDER "%s.json", HF_NAME_MAX, ns, name);
+    if (strcmp(lease->table, table) == 0)
+        return HF_OK;
+    return error_set(&cli->error, HF_MISMATCH, "the lease is that of %.100s, not of %.100s",
+                     lease->table, table);
 }
+
+#define STATUS_OF(name, status, text)   HF_##status,
+#define SENTENCE_OF(name, status, text) text,
+static const enum hf_status outcome_statuses[] = { HF_KEY_OUTCOME_TABLE(STATUS_OF) };
+static const char *const outcome_sentences[] = { HF_KEY_OUTCOME_TABLE(SENTENCE_OF) };
 
 /* A lease that is over, and whether somebody was granted the key since. Who only keeps it alive or
  * gives it back has LOST it; a change is refused as the library would. */
-static enum hf_status adopt_lost(struct key_desk *desk, const char *lease, bool changes)
+static enum hf_status adopt_lost(struct key_desk *desk, const struct hf_lease_name *lease,
+                                 bool changes)
 {
     struct cli *cli = desk->cli;
-    struct key_description description;
-    struct hf_error ignored;
-    struct lease_name given;
-    char name[NAME_BYTES_MAX + 1];
+    struct hf_key_status now = HF_KEY_STATUS;
     enum hf_key_outcome outcome = HF_KEY_LEASE_EXPIRED;
-    if (lease_name_parse(view_of(lease), &given, &ignored) == HF_OK &&
-        key_of_document(view_of(desk->client->space.ns), given.key, name) &&
-        key_describe(desk->client, name, &description, &ignored) == HF_OK && description.held &&
-        description.token > given.token)
+    if (lease->key[0] &&
+        hf_key_describe(desk->client, lease->key, NULL, &now, /* error */ NULL) == HF_OK &&
+        now.held && now.token > lease->token)
         outcome = HF_KEY_FENCING_MISMATCH;
     if (changes)
-        error_set(&cli->error, outcome_status(outcome), "%s", outcome_sentence(outcome));
+        error_set(&cli->error, outcome_statuses[outcome], "%s", outcome_sentences[outcome]);
     return key_refused(cli, outcome);
 }
 
@@ -213,6 +184,7 @@ enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
 {
     struct cli *cli = desk->cli;
     struct hf_client_options client_options = HF_CLIENT_OPTIONS;
+    struct hf_lease_name parsed = HF_LEASE_NAME;
     const char *lease = NULL;
     enum hf_status status = lease_text(cli, option_text(cli, "lease"), &lease);
     if (status != HF_OK)
@@ -222,20 +194,22 @@ enum hf_status key_desk_adopt(struct key_desk *desk, const char *name,
                   name ? " (or --take, for this one change)" : "");
         return key_refused(cli, HF_KEY_LEASE_REQUIRED);
     }
-    status = lease_namespace(cli, lease, &client_options.ns);
+    status = hf_lease_parse(lease, &parsed, &cli->error);
+    client_options.ns = parsed.ns;
     if (status == HF_OK)
         status = cli_connect(cli, client_options, &desk->client);
     if (status == HF_OK && name)
-        status = check_name(desk, lease, name);
+        status = check_name(desk, &parsed, name);
     if (status == HF_OK && name) /* only those who change something have --txn */
         status = key_desk_join(desk);
     if (status != HF_OK)
         return status;
     desk->adopted = true;
-    status = key_adopt_for(desk->client, lease, options, desk->txn, &desk->key, &cli->error);
+    status = desk->txn ? hf_txn_adopt(desk->txn, lease, options, &desk->key, &cli->error)
+                       : hf_key_adopt(desk->client, lease, options, &desk->key, &cli->error);
     if (status == HF_OK)
-        desk->name = desk->key->name;
-    return status == HF_LOST ? adopt_lost(desk, lease, /* changes */ name != NULL) : status;
+        desk->name = hf_key_name(desk->key);
+    return status == HF_LOST ? adopt_lost(desk, &parsed, /* changes */ name != NULL) : status;
 }
 
 void key_desk_close(struct key_desk *desk)
@@ -255,7 +229,7 @@ static void add_lease(json_t **object, struct hf_key *key, const char *text)
     struct hf_lock *lock = hf_key_lock(key);
     json_add(object, "lease", json_string(text));
     json_add_count(object, "token", hf_lock_token(lock));
-    json_add_count(object, "ttl_ms", (uint64_t)(lock->ttl.us / 1000));
+    json_add_count(object, "ttl_ms", (uint64_t)hf_lock_ttl_ms(lock));
     json_add_count(object, "expires_in_ms", (uint64_t)hf_lock_remaining_ms(lock));
 }
 
@@ -319,7 +293,7 @@ enum hf_status run_key_keepalive(struct cli *cli)
     } else if (status == HF_OK && !cli->quiet) {
         char span[SPAN_TEXT_MAX];
         output_print(&cli->out, "renewed for %s\n",
-                     brief_text(hf_key_lock(desk.key)->ttl, span));
+                     brief_text(SPAN_MS(hf_lock_ttl_ms(hf_key_lock(desk.key))), span));
     }
     key_desk_close(&desk);
     return status;
@@ -331,13 +305,14 @@ enum hf_status run_key_keepalive(struct cli *cli)
 static enum hf_status release(struct key_desk *desk, enum hf_decision decision, bool *ret_txn)
 {
     struct cli *cli = desk->cli;
-    struct key_description description;
-    enum hf_status status = key_describe(desk->client, desk->name, &description, &cli->error);
-    bool ours = status == HF_OK && description.token == hf_lock_token(hf_key_lock(desk->key));
-    *ret_txn = ours && description.info.txn[0] != '\0';
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key_status now = HF_KEY_STATUS;
+    enum hf_status status = hf_key_describe(desk->client, desk->name, &info, &now, &cli->error);
+    bool ours = status == HF_OK && now.token == hf_lock_token(hf_key_lock(desk->key));
+    *ret_txn = ours && info.txn[0] != '\0';
     if (!*ret_txn)
         return hf_key_release(desk->key, decision, &cli->error);
-    status = txn_settle(cli, desk->client, description.info.txn, decision);
+    status = txn_settle(cli, desk->client, info.txn, decision);
     if (status == HF_OK || status == HF_MISMATCH) /* the record may not name this key */
         hf_key_release(desk->key, HF_ROLLBACK, /* error */ NULL);
     return status;

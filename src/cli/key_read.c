@@ -7,59 +7,41 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Transactions and damage --------------------------------------------------------- */
 
+static bool note_state(void *argument, const struct hf_txn_info *txn)
+{
+    enum hf_txn_state *state = argument;
+    *state = txn->state;
+    return true;
+}
+
 /* What the record of the transaction says that a key is taken for; ABSENT when there is none. */
 static enum hf_status txn_state_of(struct hf_client *client, const char *id,
-                                   enum txn_state *ret_state, struct hf_error *error)
+                                   enum hf_txn_state *ret_state, struct hf_error *error)
 {
-    struct txn_record record;
-    *ret_state = TXN_ABSENT;
-    if (!id[0])
-        return HF_OK;
-    enum hf_status status = txn_look(client, view_of(id), &record, error);
-    if (status == HF_OK) {
-        *ret_state = record.state;
-        record_release(&record);
-    }
+    *ret_state = HF_TXN_ABSENT;
+    enum hf_status status =
+        id[0] ? hf_txn_show(client, id, note_state, ret_state, error) : HF_OK;
     return status == HF_NOT_FOUND ? HF_OK : status;
 }
 
 /* Whoever takes the key keeps a damaged document aside, and what is written is whole. */
 #define WRITE_ANEW "'key update --take' keeps what is left of it aside, and writes it anew"
 
-static enum hf_status find_txn(void *argument, const struct sight *sight,
-                               struct hf_error *error)
-{
-    char *txn = argument;
-    struct key_state state;
-    (void)error;
-    state_init(&state);
-    if (sight->table && state_read(buffer_view(&sight->table->state), &state, NULL) == HF_OK &&
-        state.staged)
-        memcpy(txn, state.stage.txn, HF_TXN_ID_SIZE + 1);
-    state_release(&state);
-    return HF_OK;
-}
-
 /* Damage of a key's document or body is left behind by who writes the key anew; that of a record,
  * or of what is read before there is a client, says by itself what to do. */
 static enum hf_status explain_damage(struct cli *cli, struct hf_client *client,
                                      const char *name)
 {
-    char key[KEY_BYTES_MAX + 1], txn[HF_TXN_ID_SIZE + 1] = "";
-    enum txn_state state;
-    struct look look;
-    struct hf_error ignored;
+    char txn[HF_TXN_ID_SIZE + 1] = "";
+    enum hf_txn_state state;
     if (cli->error.status != HF_CORRUPT || !client)
         return cli->error.status;
-    look_init(&look, client);
-    look.briefly = true;
-    if (key_document(view_of(client->space.ns), view_of(name), key, &ignored) == HF_OK)
-        look_at(&look, view_of(key), find_txn, txn, &ignored);
-    look_release(&look);
-    if (txn_state_of(client, txn, &state, &ignored) != HF_CORRUPT)
+    hf_key_txn(client, name, txn, /* error */ NULL);
+    if (txn_state_of(client, txn, &state, /* error */ NULL) != HF_CORRUPT)
         error_advise(&cli->error, WRITE_ANEW);
     return HF_CORRUPT;
 }
@@ -95,21 +77,21 @@ static enum hf_status fetch(void *argument, int fd, struct hf_error *error)
 /* Only what is known of the version that anybody would read. */
 static enum hf_status tell_info(struct cli *cli, struct getting *getting)
 {
-    struct key_description description;
+    struct hf_key_info info = HF_KEY_INFO;
     enum hf_status status =
-        key_describe(getting->client, getting->name, &description, &cli->error);
-    if (status == HF_NOT_FOUND || (status == HF_OK && description.info.version == 0))
+        hf_key_describe(getting->client, getting->name, &info, NULL, &cli->error);
+    if (status == HF_NOT_FOUND || (status == HF_OK && info.version == 0))
         return never_written(&cli->error);
     if (status != HF_OK)
         return status;
-    if (description.info.removed)
+    if (info.removed)
         return error_set(&cli->error, HF_NOT_FOUND, "the key was removed");
     if (cli->json) {
-        output_json(&cli->out, key_info_as_json(getting->name, &description.info));
+        output_json(&cli->out, key_info_as_json(getting->name, &info));
         return HF_OK;
     }
     struct buffer text = BUFFER_INIT(512);
-    append_version(&text, &description.info);
+    append_version(&text, &info);
     output_print(&cli->out, "%.*s\n", VIEW_ARGS(buffer_view(&text)));
     buffer_release(&text);
     return HF_OK;
@@ -147,17 +129,24 @@ enum hf_status run_key_get(struct cli *cli)
 
 #define LABEL "%-12s"
 
+/* What is known of a key. */
+struct description {
+    struct hf_key_info info;
+    struct hf_key_status status;
+    enum hf_txn_state txn; /* of info.txn */
+};
+
 /* NULL: it holds something, as the rows below it tell. */
-static const char *state_word(const struct key_description *description)
+static const char *state_word(const struct description *description)
 {
-    if (description->lost)
+    if (description->status.damaged)
         return "damaged: nobody knows what it held; its bytes are under " LAYOUT_KEPT_FOLDER;
     if (description->info.version == 0)
         return "never written";
     return description->info.removed ? "removed" : NULL;
 }
 
-static void describe_version(struct cli *cli, const struct key_description *description)
+static void describe_version(struct cli *cli, const struct description *description)
 {
     const struct hf_key_info *info = &description->info;
     struct output *out = &cli->out;
@@ -175,79 +164,84 @@ static void describe_version(struct cli *cli, const struct key_description *desc
                  version_age(cli, info, age), info->token);
 }
 
-static void describe_lease(struct output *out, const struct key_description *description)
+static void describe_lease(struct output *out, const struct hf_key_status *status)
 {
     char span[SPAN_TEXT_MAX];
-    if (!description->held) {
+    if (!status->held) {
         output_print(out, LABEL "nobody\n", "holder");
     } else {
         output_print(out, LABEL, "holder");
-        output_words(out, view_of(description->holder));
-        output_print(out, ", token %" PRIu64, description->token);
-        if (description->remaining.us > 0)
+        output_words(out, view_of(status->holder));
+        output_print(out, ", token %" PRIu64, status->token);
+        if (status->remaining_ms > 0)
             output_print(out, ", for %s more unless renewed\n",
-                         brief_text(description->remaining, span));
+                         brief_text(SPAN_MS(status->remaining_ms), span));
         else
             output_text(out, ", whose time is over\n");
     }
-    if (description->waiters > 0)
-        output_print(out, LABEL "%zu\n", "waiting", description->waiters);
+    if (status->waiters > 0)
+        output_print(out, LABEL "%zu\n", "waiting", status->waiters);
 }
 
-static void describe_stage(struct output *out, const struct key_description *description,
-                           enum txn_state state)
+static void describe_stage(struct output *out, const struct description *description)
 {
     const char *txn = description->info.txn;
     if (txn[0])
         output_print(out, LABEL "for transaction %s (%s)\n", "taken", txn,
-                     state == TXN_ABSENT ? "no record: rolled back" : txn_state_name(state));
-    else if (description->staged)
+                     description->txn == HF_TXN_ABSENT ? "no record: rolled back"
+                                                       : hf_txn_state_name(description->txn));
+    else if (description->status.staged)
         output_print(out, LABEL "changes that the holder's release will publish\n", "staged");
 }
 
-static json_t *description_as_json(const char *name, const struct key_description *description,
-                                   enum txn_state state)
+static json_t *description_as_json(const char *name, const struct description *description)
 {
+    const struct hf_key_status *status = &description->status;
     json_t *object = key_info_as_json(name, &description->info);
-    json_add_bool(&object, "damaged", description->lost);
-    json_add_bool(&object, "staged", description->staged);
+    json_add_bool(&object, "damaged", status->damaged);
+    json_add_bool(&object, "staged", status->staged);
     if (description->info.txn[0])
-        json_add(&object, "txn_state", json_string(txn_state_name(state)));
-    json_add_bool(&object, "held", description->held);
-    if (description->held) {
-        json_add_words(&object, "holder", view_of(description->holder));
-        json_add_count(&object, "token", description->token);
-        json_add_count(&object, "expires_in_ms", (uint64_t)(description->remaining.us / 1000));
+        json_add(&object, "txn_state", json_string(hf_txn_state_name(description->txn)));
+    json_add_bool(&object, "held", status->held);
+    if (status->held) {
+        json_add_words(&object, "holder", view_of(status->holder));
+        json_add_count(&object, "token", status->token);
+        json_add_count(&object, "expires_in_ms", (uint64_t)status->remaining_ms);
     }
-    json_add_count(&object, "waiters", description->waiters);
+    json_add_count(&object, "waiters", status->waiters);
     return object;
+}
+
+static enum hf_status describe(struct cli *cli, struct hf_client *client, const char *name,
+                               struct description *ret_description)
+{
+    enum hf_status status = hf_key_describe(client, name, &ret_description->info,
+                                            &ret_description->status, &cli->error);
+    if (status == HF_NOT_FOUND)
+        no_such_key(&cli->error);
+    else if (status == HF_CORRUPT)
+        explain_damage(cli, client, name);
+    if (status != HF_OK)
+        return status;
+    return txn_state_of(client, ret_description->info.txn, &ret_description->txn, &cli->error);
 }
 
 enum hf_status run_key_describe(struct cli *cli)
 {
     struct hf_client *client = NULL;
-    struct key_description description;
-    enum txn_state state = TXN_ABSENT;
+    struct description description = { .info = HF_KEY_INFO, .status = HF_KEY_STATUS };
     const char *name = cli->arguments[0];
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
     if (status != HF_OK)
         return status;
-    status = key_describe(client, name, &description, &cli->error);
-    if (status == HF_NOT_FOUND)
-        no_such_key(&cli->error);
-    else if (status == HF_CORRUPT)
-        explain_damage(cli, client, name);
-    if (status == HF_OK)
-        status = txn_state_of(client, description.info.txn, &state, &cli->error);
-    if (status == HF_OK) {
-        if (cli->json) {
-            output_json(&cli->out, description_as_json(name, &description, state));
-        } else {
-            output_print(&cli->out, LABEL "%s\n", "key", name);
-            describe_version(cli, &description);
-            describe_lease(&cli->out, &description);
-            describe_stage(&cli->out, &description, state);
-        }
+    status = describe(cli, client, name, &description);
+    if (status == HF_OK && cli->json) {
+        output_json(&cli->out, description_as_json(name, &description));
+    } else if (status == HF_OK) {
+        output_print(&cli->out, LABEL "%s\n", "key", name);
+        describe_version(cli, &description);
+        describe_lease(&cli->out, &description.status);
+        describe_stage(&cli->out, &description);
     }
     hf_client_close(client);
     return status;
@@ -259,6 +253,7 @@ struct listing {
     struct cli *cli;
     struct hf_client *client;
     struct hf_error damage; /* of the last that could not be read */
+    enum hf_status status;  /* of writing */
     bool titled;
     struct grid grid;
 };
@@ -266,27 +261,19 @@ struct listing {
 static const char *const titles[] = { "KEY", "VERSION", "SIZE", "UPDATED", "HOLDER", "TXN" };
 #define COLUMNS (sizeof titles / sizeof titles[0])
 
-static const struct lease *active_lease(const struct lease_table *table)
-{
-    for (size_t i = 0; i < table->lease_count; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE)
-            return table->leases[i];
-    return NULL;
-}
-
-static void add_row(struct listing *listing, struct view name, const struct hf_key_info *info,
-                    const struct lease *lease)
+static void add_row(struct listing *listing, const char *name, const struct hf_key_info *info,
+                    const struct hf_key_status *status)
 {
     struct grid *grid = &listing->grid;
     char size[SIZE_TEXT_MAX], age[SPAN_TEXT_MAX + 4];
-    grid_cell(grid, name);
+    grid_cell(grid, view_of(name));
     grid_print(grid, "%" PRIu64, info->version);
     if (info->version == 0 || info->removed)
         grid_cell(grid, info->removed ? VIEW("removed") : VIEW("-"));
     else
         grid_print(grid, "%s", size_text(info->size, size));
     grid_print(grid, "%s", info->version > 0 ? version_age(listing->cli, info, age) : "-");
-    grid_cell(grid, lease ? lease->holder : VIEW("-"));
+    grid_cell(grid, status->held ? view_of(status->holder) : VIEW("-"));
     grid_cell(grid, info->txn[0] ? view_of(info->txn) : VIEW("-"));
 }
 
@@ -298,109 +285,61 @@ static enum hf_status write_rows(struct listing *listing)
     return failed ? error_no_memory(&cli->error) : output_flush(&cli->out, &cli->error);
 }
 
-/* It is told, and the others are listed all the same. */
-static void note_damage(struct listing *listing, struct view about,
-                        const struct hf_error *error)
-{
-    cli_report(listing->cli, about, error);
-    listing->cli->reported = true;
-    listing->damage = *error;
-}
-
-/* The version that anybody would read. What is committed may have been staged after we looked, or
- * be settled by now: that takes a closer look. */
-static enum hf_status shown_info(struct listing *listing, const char *name,
-                                 const struct key_state *state, struct hf_key_info *ret_info,
-                                 struct hf_error *error)
-{
-    struct key_description description;
-    enum txn_state decided = TXN_PENDING;
-    enum hf_status status = HF_OK;
-    if (state->staged && state->stage.txn[0])
-        status = txn_state_of(listing->client, state->stage.txn, &decided, error);
-    if (status == HF_OK && (decided == TXN_COMMIT || decided == TXN_ABSENT)) {
-        status = key_describe(listing->client, name, &description, error);
-        if (status == HF_OK)
-            *ret_info = description.info;
-    } else if (status == HF_OK) {
-        key_info_fill(state, &state->now, HF_KEY_NONE, ret_info);
-    }
-    return status;
-}
-
-static enum hf_status list_key(struct listing *listing, const char *name,
-                               const struct sight *sight, const struct key_state *state)
-{
-    struct hf_key_info info = HF_KEY_INFO;
-    struct hf_error why;
-    const struct lease *lease = active_lease(sight->table);
-    enum hf_status status = shown_info(listing, name, state, &info, &why);
-    if (status == HF_CORRUPT || status == HF_UNSUPPORTED)
-        note_damage(listing, sight->key, &why);
-    if (status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_NOT_FOUND)
-        return HF_OK;
-    if (status != HF_OK) {
-        listing->cli->error = why;
-        return status;
-    }
-    if (info.version == 0 && !lease && !state->staged && !state->lost)
-        return HF_OK; /* a lock, or what is left of one */
-    if (!listing->cli->json) {
-        add_row(listing, view_of(name), &info, lease);
-        return listing->grid.count == GRID_ROWS_MAX || listing->grid.failed
-                   ? write_rows(listing)
-                   : HF_OK;
-    }
-    json_t *object = key_info_as_json(name, &info);
-    json_add_bool(&object, "damaged", state->lost);
-    json_add_bool(&object, "staged", state->staged);
-    json_add_bool(&object, "held", lease != NULL);
-    json_add_words(&object, "holder", lease ? lease->holder : VIEW(""));
-    output_json(&listing->cli->out, object);
-    return HF_OK;
-}
-
-static enum hf_status list_document(void *argument, const struct sight *sight,
-                                    struct hf_error *error)
+static bool list_key(void *argument, const char *name, const struct hf_key_info *info,
+                     const struct hf_key_status *status)
 {
     struct listing *listing = argument;
-    struct cli *cli = listing->cli;
-    struct key_state state;
-    char name[NAME_BYTES_MAX + 1];
-    struct hf_error why = { .status = HF_OK };
-    enum hf_status status = interrupt_check(error);
-    if (status != HF_OK ||
-        !key_of_document(view_of(listing->client->space.ns), sight->key, name))
-        return status;
-    state_init(&state);
-    if (!sight->table)
-        why = sight->error;
-    else if (state_read(buffer_view(&sight->table->state), &state, &why) == HF_OK)
-        why.status = HF_OK;
-    if (why.status == HF_OK) {
-        status = list_key(listing, name, sight, &state);
-        *error = cli->error;
-        error->status = status;
-    } else {
-        if (why.status == HF_CORRUPT)
-            error_advise(&why, WRITE_ANEW);
-        note_damage(listing, sight->key, &why);
+    if (!listing->cli->json) {
+        add_row(listing, name, info, status);
+        if (listing->grid.count == GRID_ROWS_MAX || listing->grid.failed)
+            listing->status = write_rows(listing);
+        return listing->status == HF_OK;
     }
-    state_release(&state);
-    return status;
+    json_t *object = key_info_as_json(name, info);
+    json_add_bool(&object, "damaged", status->damaged);
+    json_add_bool(&object, "staged", status->staged);
+    json_add_bool(&object, "held", status->held);
+    json_add_words(&object, "holder", view_of(status->holder));
+    output_json(&listing->cli->out, object);
+    return true;
+}
+
+/* Whether it is the document that is damaged, and not the record of its transaction. */
+static bool is_of_document(struct hf_client *client, const char *document)
+{
+    char name[HF_NAME_MAX + 1], txn[HF_TXN_ID_SIZE + 1];
+    const char *folder = strstr(document, LAYOUT_META_FOLDER);
+    struct view rest = view_of(folder ? folder + strlen(LAYOUT_META_FOLDER) : "");
+    struct view end = VIEW(".json");
+    rest = view_first(rest, rest.size > end.size ? rest.size - end.size : 0);
+    snprintf(name, sizeof name, "%.*s", VIEW_ARGS(rest));
+    return hf_key_txn(client, name, txn, /* error */ NULL) == HF_CORRUPT;
+}
+
+/* It is told, and the others are listed all the same. */
+static void note_damage(void *argument, const char *document, const struct hf_error *why)
+{
+    struct listing *listing = argument;
+    listing->damage = *why;
+    if (why->status == HF_CORRUPT && is_of_document(listing->client, document))
+        error_advise(&listing->damage, WRITE_ANEW);
+    cli_report(listing->cli, view_of(document), &listing->damage);
+    listing->cli->reported = true;
 }
 
 static enum hf_status list_all(struct listing *listing)
 {
     struct cli *cli = listing->cli;
-    struct look look;
-    struct buffer start = BUFFER_INIT(2 * KEY_BYTES_MAX);
-    buffer_print(&start, "named:%s", cli->argument_count > 0 ? cli->arguments[0] : "");
-    look_init(&look, listing->client);
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    options.damaged = note_damage;
+    options.proceed = not_interrupted;
     enum hf_status status =
-        look_around(&look, buffer_view(&start), list_document, listing, &cli->error);
-    look_release(&look);
-    buffer_release(&start);
+        hf_keys_list(listing->client, cli->argument_count > 0 ? cli->arguments[0] : "",
+                     &options, list_key, listing, &cli->error);
+    if (status == HF_CANCELLED)
+        interrupt_check(&cli->error);
+    if (status == HF_OK)
+        status = listing->status;
     if (status == HF_OK && listing->grid.count > 0)
         status = write_rows(listing);
     if (status != HF_OK)

@@ -7,7 +7,6 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
-#include "lock/look.h"
 
 enum hf_status run_acquire(struct cli *cli);
 enum hf_status run_renew(struct cli *cli);
@@ -84,14 +83,16 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
 
 /* Something that is waited for, on a thread of its own, while we look out for signals. */
 struct wait_call {
-    struct place *place; /* of the table that is asked */
     enum hf_status (*acquire)(void *argument, int64_t wait_ms, struct hf_error *error);
     void (*cancel)(void *argument); /* called again and again: the wait may not have begun */
+    enum hf_status (*trouble)(void *argument, struct hf_error *error); /* as hf_lock_trouble */
     void *argument;
 };
 
-/* Says once, while a store gives no answer, why: a full disk, say. True: it was said. */
-bool tell_trouble_once(struct cli *cli, struct place *place, bool told);
+/* Says once, while a store gives no answer, why: a full disk, say. `trouble` is what
+ * hf_lock_trouble said, for `why`. True: it was said. */
+bool tell_trouble_once(struct cli *cli, enum hf_status trouble, const struct hf_error *why,
+                       bool told);
 
 /* Waits for as long as --wait or --no-wait say. A signal ends the wait. */
 enum hf_status wait_in_line(struct cli *cli, const struct wait_call *call);
@@ -105,13 +106,12 @@ enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock);
 enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock);
 
 /* "deploy is held by node-1 (token 7) for 3s, and for 27s more unless renewed". */
-void append_holder(struct buffer *to, const struct sight *sight, const struct lease *lease);
+void append_holder(struct buffer *to, const struct hf_lease_info *lease);
 
 /* Adds a lease that is in the way to what --json tells of a refusal: the first as `holder`,
  * `scope` and `expires_in_ms`, each in the list `leased`; `retry_after_ms` is when, unless they
  * are renewed, all of them can be taken over. `wanted` may be NULL. */
-void refusal_add_lease(json_t **refusal, const struct sight *sight, const struct lease *lease,
-                       const struct scope *wanted);
+void refusal_add_lease(json_t **refusal, const struct hf_lease_info *lease, const char *wanted);
 
 /* Who is in the way of a lock, in words; nothing when nobody is, as far as can be seen. */
 void append_blocker(struct buffer *to, struct hf_lock *lock);
@@ -119,6 +119,9 @@ void append_blocker(struct buffer *to, struct hf_lock *lock);
 /* Puts that in the place of an error that only says that it is held; for --json also who has it, or
  * has done it already, and when to try again. */
 void lock_explain(struct cli *cli, struct hf_lock *lock);
+
+/* The `proceed` of lists: whether no signal has come. */
+bool not_interrupted(void *argument);
 
 /* "joe@host", for the record. */
 #define USER_TEXT_MAX 200
@@ -132,35 +135,19 @@ const char *user_name(char text[USER_TEXT_MAX]);
 /* A span cut to what people care about: "1h2m3s", "12s", "250ms". */
 const char *brief_text(struct span span, char text[SPAN_TEXT_MAX]);
 
-/* How long an active lease has still to go, as far as can be told; negative: it is over. */
-struct span lease_left(const struct lease *lease, const struct evidence *evidence);
-
-/* "over": provably, so anybody may take it over; "overdue": its time is past, and nothing proves
- * it yet; else the name of its status. */
-const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
-                        const struct evidence *evidence);
-
-/* How long ago it was acquired, by the calendar. */
-struct span lease_held(const struct lease *lease, const struct evidence *evidence);
-
-/* How many wait in the table who would be in the way of this lease. */
-size_t lease_waiters(const struct lease_table *table, const struct lease *lease);
+/* Whether a lease stands in its table as held, whatever is judged of it. */
+bool lease_is_active(const struct hf_lease_info *lease);
 
 /* "deploy", "tree:/a", "chunk:a and 3 more"; for a barrier "everything in TABLE". */
-void append_scopes(struct buffer *to, const struct sight *sight, const struct lease *lease);
-
-/* Whether it is a barrier: nobody holds it, and nothing is granted until it is over. */
-bool lease_is_barrier(const struct lease *lease);
+void append_scopes(struct buffer *to, const struct hf_lease_info *lease);
 
 /* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". */
-void append_barrier(struct buffer *to, const struct lease_settings *settings,
-                    const struct evidence *evidence, const struct lease *lease);
-
-/* The lease of an active one as hf_lock_text writes it. */
-void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease);
+void append_barrier(struct buffer *to, const struct hf_lease_info *lease);
+void append_barrier_words(struct buffer *to, struct view holder, struct wall_time since,
+                          struct span left);
 
 /* All about a lease or, with its place in line from 1 on, about one who waits. */
-json_t *lease_as_json(const struct sight *sight, const struct lease *lease, size_t place);
+json_t *lease_as_json(const struct hf_lease_info *lease, size_t place);
 
 /* ---- Columns ------------------------------------------------------------------------- */
 
@@ -204,7 +191,6 @@ bool grid_write(struct grid *grid, struct output *out, bool titles);
 size_t lease_columns(bool all, const char *const **ret_titles);
 
 /* A row of them. */
-void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
-                    const struct lease *lease, size_t place);
+void grid_add_lease(struct grid *grid, bool all, const struct hf_lease_info *lease);
 
 #endif

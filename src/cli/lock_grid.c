@@ -122,54 +122,52 @@ size_t lease_columns(bool all, const char *const **ret_titles)
     return all ? 8 : 7;
 }
 
-static void add_mode(struct grid *grid, const struct lease *lease)
+static void add_mode(struct grid *grid, const struct hf_lease_info *lease)
 {
-    if (lease->mode == LEASE_SLOTS)
+    if (lease->mode == HF_SLOTS)
         grid_print(grid, "slots=%" PRIu64, lease->slots);
     else
-        grid_print(grid, "%s", lease_mode_name(lease->mode));
+        grid_print(grid, "%s", hf_mode_name(lease->mode));
 }
 
-static void add_times(struct grid *grid, const struct sight *sight, const struct lease *lease)
+static void add_times(struct grid *grid, const struct hf_lease_info *lease)
 {
     char text[AGO_TEXT_MAX];
-    struct span left = lease_left(lease, &sight->evidence);
-    grid_print(grid, "%s", brief_text(lease_held(lease, &sight->evidence), text));
-    if (lease->status != LEASE_ACTIVE)
+    grid_print(grid, "%s", brief_text(SPAN_MS(lease->held_ms), text));
+    if (!lease_is_active(lease))
         grid_print(grid, "-");
-    else if (left.us > 0)
-        grid_print(grid, "in %s", brief_text(left, text));
+    else if (lease->remaining_ms > 0)
+        grid_print(grid, "in %s", brief_text(SPAN_MS(lease->remaining_ms), text));
     else
-        grid_print(grid, "%s (%s)", lease_state(&sight->settings, lease, &sight->evidence),
-                   ago_text(SPAN_US(-left.us), text));
+        grid_print(grid, "%s (%s)", hf_lease_state_name(lease->state),
+                   ago_text(SPAN_MS(-lease->remaining_ms), text));
 }
 
-void grid_add_lease(struct grid *grid, bool all, const struct sight *sight,
-                    const struct lease *lease, size_t place)
+void grid_add_lease(struct grid *grid, bool all, const struct hf_lease_info *lease)
 {
     struct buffer scopes = BUFFER_INIT(4 * KEY_BYTES_MAX);
-    append_scopes(&scopes, sight, lease);
-    if (all && place > 0)
-        grid_print(grid, "waiting %zu", place);
+    append_scopes(&scopes, lease);
+    if (all && lease->place > 0)
+        grid_print(grid, "waiting %zu", lease->place);
     else if (all)
-        grid_print(grid, "%s", lease_state(&sight->settings, lease, &sight->evidence));
+        grid_print(grid, "%s", hf_lease_state_name(lease->state));
     grid_cell(grid, buffer_view(&scopes));
     add_mode(grid, lease);
-    if (place == 0 && lease->status == LEASE_ACTIVE && lease_is_barrier(lease)) {
+    if (lease_is_active(lease) && lease->barrier) {
         buffer_clear(&scopes);
-        append_barrier(&scopes, &sight->settings, &sight->evidence, lease);
+        append_barrier(&scopes, lease);
         grid_cell(grid, buffer_view(&scopes));
     } else {
-        grid_cell(grid, lease->holder);
+        grid_cell(grid, view_of(lease->holder));
     }
-    if (place > 0) {
+    if (lease->place > 0) {
         for (int i = 0; i < 4; i++)
             grid_cell(grid, VIEW("-"));
     } else {
         grid_print(grid, "%" PRIu64, lease->token);
-        add_times(grid, sight, lease);
-        if (lease->status == LEASE_ACTIVE)
-            grid_print(grid, "%zu", lease_waiters(sight->table, lease));
+        add_times(grid, lease);
+        if (lease_is_active(lease))
+            grid_print(grid, "%zu", lease->waiters);
         else
             grid_cell(grid, VIEW("-"));
     }

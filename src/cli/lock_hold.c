@@ -1,13 +1,9 @@
 /* lock_hold.c: `acquire`, `renew` and `release`: a lease that outlives the command, passed on
  * as text; and how the other commands come to hold one. */
-#include "base/check.h"
-#include "base/layout.h"
 #include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/json_add.h"
 #include "cli/lock.h"
-#include "lock/handle.h"
-#include "lock/lease_name.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -101,104 +97,74 @@ enum hf_status lock_options(struct cli *cli, bool has_modes, struct hf_lock_opti
 
 /* ---- Who is in the way --------------------------------------------------------------- */
 
-struct blocker {
-    struct hf_lock *lock;
-    struct buffer *text;  /* about the first that was found */
-    json_t **refusal;     /* the same for programs; NULL: not wanted */
-    size_t scopes_leased; /* of those that are wanted */
-};
-
-void append_holder(struct buffer *text, const struct sight *sight, const struct lease *lease)
+void append_holder(struct buffer *text, const struct hf_lease_info *lease)
 {
     char span[SPAN_TEXT_MAX];
-    struct span left = lease_left(lease, &sight->evidence);
-    if (lease_is_barrier(lease)) {
-        append_barrier(text, &sight->settings, &sight->evidence, lease);
+    if (lease->barrier) {
+        append_barrier(text, lease);
         return;
     }
-    append_scopes(text, sight, lease);
+    append_scopes(text, lease);
     buffer_append(text, VIEW(" is held by "));
-    escape_append(text, view_first(lease->holder, 60));
+    escape_append(text, view_first(view_of(lease->holder), 60));
     buffer_print(text, " (token %" PRIu64 ") for %s", lease->token,
-                 brief_text(lease_held(lease, &sight->evidence), span));
-    if (left.us > 0)
-        buffer_print(text, "; the lease expires in %s unless renewed", brief_text(left, span));
+                 brief_text(SPAN_MS(lease->held_ms), span));
+    if (lease->remaining_ms > 0)
+        buffer_print(text, "; the lease expires in %s unless renewed",
+                     brief_text(SPAN_MS(lease->remaining_ms), span));
 }
 
-static int64_t takeover_ms(const struct sight *sight, const struct lease *lease)
+void refusal_add_lease(json_t **refusal, const struct hf_lease_info *lease, const char *wanted)
 {
-    enum lease_proof proof;
-    struct mono_time at = lease_provable_at(&sight->settings, lease, &sight->evidence, &proof);
-    struct span left = mono_since(at, sight->evidence.now);
-    return left.us > 0 ? left.us / 1000 : 0;
-}
-
-void refusal_add_lease(json_t **refusal, const struct sight *sight, const struct lease *lease,
-                       const struct scope *wanted)
-{
-    char text[SCOPE_TEXT_MAX + 1];
     json_t *object = json_object();
     json_t *leased = *refusal ? json_incref(json_object_get(*refusal, "leased")) : json_array();
     json_int_t retry =
         *refusal ? json_integer_value(json_object_get(*refusal, "retry_after_ms")) : 0;
     if (wanted)
-        json_add(&object, "scope", json_string(scope_text(wanted, text)));
-    json_add_words(&object, "holder", lease->holder);
-    json_add_span(&object, "expires_in_ms", lease_left(lease, &sight->evidence));
+        json_add(&object, "scope", json_string(wanted));
+    json_add_words(&object, "holder", view_of(lease->holder));
+    json_add_span(&object, "expires_in_ms", SPAN_MS(lease->remaining_ms));
     if (!*refusal)
         *refusal = json_copy(object);
     json_add_count(&object, "token", lease->token);
     json_push(&leased, object);
     json_add(refusal, "leased", leased);
-    int64_t later = takeover_ms(sight, lease);
+    int64_t later = lease->takeover_ms;
     json_add(refusal, "retry_after_ms", json_integer(later > retry ? later : retry));
 }
 
-/* The first active lease that is in the way of one scope; NULL: none is. */
-static const struct lease *holder_of(const struct lease_table *table,
-                                     const struct lease *wanted)
+struct blocking {
+    struct buffer *text;  /* about the first that was found */
+    json_t **refusal;     /* the same for programs; NULL: not wanted */
+    size_t scopes_leased; /* of those that are wanted */
+};
+
+static bool note_blocker(void *argument, const char *scope, const struct hf_lease_info *lease)
 {
-    for (size_t i = 0; i < table->lease_count; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE &&
-            leases_conflict(table->leases[i], wanted))
-            return table->leases[i];
-    return NULL;
+    struct blocking *blocking = argument;
+    if (blocking->scopes_leased++ == 0)
+        append_holder(blocking->text, lease);
+    if (blocking->refusal)
+        refusal_add_lease(blocking->refusal, lease, scope);
+    return true;
 }
 
-static enum hf_status find_blocker(void *argument, const struct sight *sight,
-                                   struct hf_error *error)
+static size_t count_scopes(struct hf_lock *lock)
 {
-    struct blocker *blocker = argument;
-    (void)error;
-    for (size_t i = 0; sight->table && i < blocker->lock->scope_count; i++) {
-        struct lease wanted = { .scopes = &blocker->lock->scopes[i],
-                                .scope_count = 1,
-                                .mode = blocker->lock->options.mode == HF_SHARED
-                                            ? LEASE_SHARED
-                                            : LEASE_EXCLUSIVE };
-        const struct lease *lease = holder_of(sight->table, &wanted);
-        if (!lease)
-            continue;
-        if (blocker->scopes_leased++ == 0)
-            append_holder(blocker->text, sight, lease);
-        if (blocker->refusal)
-            refusal_add_lease(blocker->refusal, sight, lease, &blocker->lock->scopes[i]);
-    }
-    if (blocker->scopes_leased > 1)
-        buffer_print(blocker->text, "; %zu of the %zu that are wanted are leased",
-                     blocker->scopes_leased, blocker->lock->scope_count);
-    return HF_OK;
+    char text[HF_SCOPE_TEXT_MAX];
+    size_t count = 0;
+    while (hf_lock_scope(lock, count, text, /* error */ NULL) == HF_OK)
+        count++;
+    return count;
 }
 
 static void find_blockers(struct buffer *to, json_t **refusal, struct hf_lock *lock)
 {
-    struct blocker blocker = { lock, to, refusal, 0 };
-    struct look look;
-    struct hf_error ignored;
-    look_init(&look, lock->client);
-    look.briefly = true;
-    look_at(&look, doc_key(lock->place->doc), find_blocker, &blocker, &ignored);
-    look_release(&look);
+    struct blocking blocking = { to, refusal, 0 };
+    hf_lock_blockers(lock, note_blocker, &blocking, /* error */ NULL);
+    if (blocking.scopes_leased > 1)
+        buffer_print(to, "; %zu of the %zu that are wanted are leased", blocking.scopes_leased,
+                     count_scopes(lock));
 }
 
 void append_blocker(struct buffer *to, struct hf_lock *lock)
@@ -206,57 +172,30 @@ void append_blocker(struct buffer *to, struct hf_lock *lock)
     find_blockers(to, /* refusal */ NULL, lock);
 }
 
-static struct span once_period(const struct hf_lock_options *options)
-{
-    int64_t slack_ms = options->once_slack_ms;
-    if (slack_ms == 0)
-        slack_ms = options->once_per_ms / 10;
-    return SPAN_MS(options->once_per_ms - (slack_ms > 0 ? slack_ms : 0));
-}
-
 /* Who did it, and when it may be done again. */
-static enum hf_status find_done(void *argument, const struct sight *sight,
-                                struct hf_error *error)
-{
-    struct blocker *blocker = argument;
-    const struct hf_lock *lock = blocker->lock;
-    const struct lease_table *table = sight->table;
-    struct lease wanted = { .scopes = lock->scopes, .scope_count = lock->scope_count };
-    char text[SCOPE_TEXT_MAX + 1];
-    (void)error;
-    for (size_t i = table ? table->lease_count : 0; i-- > 0 && !*blocker->refusal;) {
-        const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, &wanted))
-            continue;
-        struct span ago = once_per_age(lease, &sight->evidence);
-        struct span left = SPAN_US(once_period(&lock->options).us - ago.us);
-        *blocker->refusal = json_object();
-        json_add_words(blocker->refusal, "holder", lease->holder);
-        json_add(blocker->refusal, "scope", json_string(scope_text(&lock->scopes[0], text)));
-        json_add_span(blocker->refusal, "retry_after_ms", left.us > 0 ? left : SPAN_US(0));
-    }
-    return HF_OK;
-}
-
 static void explain_done(struct cli *cli, struct hf_lock *lock)
 {
-    struct blocker blocker = { .lock = lock, .refusal = &cli->refusal };
-    struct look look;
-    struct hf_error ignored;
-    look_init(&look, lock->client);
-    look_at(&look, doc_key(lock->place->doc), find_done, &blocker, &ignored);
-    look_release(&look);
+    struct hf_blocker done = HF_BLOCKER;
+    if (hf_lock_blocker(lock, &done, /* error */ NULL) != HF_OK ||
+        done.state != HF_LEASE_COMPLETED)
+        return;
+    cli->refusal = json_object();
+    json_add_words(&cli->refusal, "holder", view_of(done.holder));
+    json_add(&cli->refusal, "scope", json_string(done.scope));
+    json_add_span(&cli->refusal, "retry_after_ms", SPAN_MS(done.retry_ms));
 }
 
 void lock_explain(struct cli *cli, struct hf_lock *lock)
 {
+    char scope[HF_SCOPE_TEXT_MAX] = "";
     if (cli->error.status == HF_ALREADY && cli->json)
         explain_done(cli, lock);
     if (cli->error.status != HF_HELD && cli->error.status != HF_TIMEOUT)
         return;
     struct buffer text = BUFFER_INIT(8 * KEY_BYTES_MAX);
     find_blockers(&text, cli->json ? &cli->refusal : NULL, lock);
-    if (text.size > 0 && lock->scope_count > 0 && lock->scopes[0].kind == SCOPE_CHUNK)
+    hf_lock_scope(lock, 0, scope, /* error */ NULL);
+    if (text.size > 0 && view_starts_with(view_of(scope), VIEW("chunk:")))
         cli->outcome = "chunks_already_leased";
     if (text.size > 0)
         error_set(&cli->error, cli->error.status, "%s%.*s",
@@ -286,13 +225,13 @@ static void acquire(void *argument)
     env_mutex_unlock(&waiting->mutex);
 }
 
-bool tell_trouble_once(struct cli *cli, struct place *place, bool told)
+bool tell_trouble_once(struct cli *cli, enum hf_status trouble, const struct hf_error *why,
+                       bool told)
 {
-    struct hf_error why;
-    if (told || cli->quiet || !room_trouble(place, &why))
+    if (told || cli->quiet || trouble == HF_OK)
         return told;
     struct hf_error said;
-    error_set(&said, why.status, "waiting for the store: %.200s", why.why);
+    error_set(&said, why->status, "waiting for the store: %.200s", why->why);
     cli_report(cli, cli_argument(cli, 0), &said);
     return true;
 }
@@ -300,6 +239,8 @@ bool tell_trouble_once(struct cli *cli, struct place *place, bool told)
 /* A thread waits for the lock, we for it and for signals. */
 static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
 {
+    const struct wait_call *call = waiting->call;
+    struct hf_error why;
     bool told = false;
     struct mono_time tell_at = mono_add(env_now(cli->env), TELL_AFTER);
     env_mutex_lock(&waiting->mutex);
@@ -307,9 +248,9 @@ static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
         env_cond_wait_until(&waiting->ended, &waiting->mutex,
                             mono_add(env_now(cli->env), CANCEL_EACH));
         if (interrupted())
-            waiting->call->cancel(waiting->call->argument);
+            call->cancel(call->argument);
         else if (!waiting->over && !mono_before(env_now(cli->env), tell_at))
-            told = tell_trouble_once(cli, waiting->call->place, told);
+            told = tell_trouble_once(cli, call->trouble(call->argument, &why), &why, told);
     }
     env_mutex_unlock(&waiting->mutex);
 }
@@ -347,13 +288,17 @@ static enum hf_status acquire_lock(void *argument, int64_t wait_ms, struct hf_er
 
 static void cancel_lock(void *argument)
 {
-    struct hf_lock *lock = argument;
-    room_cancel(lock->place, &lock->seat);
+    hf_lock_interrupt(argument);
+}
+
+static enum hf_status trouble_of_lock(void *argument, struct hf_error *error)
+{
+    return hf_lock_trouble(argument, error);
 }
 
 enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
 {
-    wait_in_line(cli, &(struct wait_call){ lock->place, acquire_lock, cancel_lock, lock });
+    wait_in_line(cli, &(struct wait_call){ acquire_lock, cancel_lock, trouble_of_lock, lock });
     lock_explain(cli, lock);
     return cli->error.status;
 }
@@ -362,17 +307,16 @@ enum hf_status lock_acquire(struct cli *cli, struct hf_lock *lock)
 
 static void tell_json(struct cli *cli, struct hf_lock *lock, const char *text)
 {
-    json_t *object =
-        json_pack("{s:s, s:I, s:I, s:I}", "lease", text, "token",
-                  (json_int_t)hf_lock_token(lock), "ttl_ms", (json_int_t)(lock->ttl.us / 1000),
-                  "expires_in_ms", (json_int_t)hf_lock_remaining_ms(lock));
-    json_t *scopes = json_array();
-    for (size_t i = 0; scopes && i < lock->scope_count; i++) {
-        char scope[SCOPE_TEXT_MAX + 1];
-        json_array_append_new(scopes, json_string(scope_text(&lock->scopes[i], scope)));
-    }
-    if (object && lock->scope_count > 0)
-        json_object_set_new(object, "scopes", scopes);
+    char scope[HF_SCOPE_TEXT_MAX];
+    json_t *object = json_object(), *scopes = json_array();
+    json_add(&object, "lease", json_string(text));
+    json_add_count(&object, "token", hf_lock_token(lock));
+    json_add(&object, "ttl_ms", json_integer((json_int_t)hf_lock_ttl_ms(lock)));
+    json_add(&object, "expires_in_ms", json_integer((json_int_t)hf_lock_remaining_ms(lock)));
+    for (size_t i = 0; hf_lock_scope(lock, i, scope, /* error */ NULL) == HF_OK; i++)
+        json_push(&scopes, json_string(scope));
+    if (json_array_size(scopes) > 0)
+        json_add(&object, "scopes", scopes);
     else
         json_decref(scopes);
     output_json(&cli->out, object);
@@ -469,11 +413,11 @@ enum hf_status lease_text(struct cli *cli, const char *given, const char **ret_t
 
 enum hf_status lease_namespace(struct cli *cli, const char *lease, const char **ret_ns)
 {
-    struct lease_name name;
-    enum hf_status status = lease_name_parse(view_of(lease), &name, &cli->error);
+    struct hf_lease_name name = HF_LEASE_NAME;
+    enum hf_status status = hf_lease_parse(lease, &name, &cli->error);
     if (status != HF_OK)
         return status;
-    struct view ns = arena_copy(&cli->arena, lease_name_namespace(&name));
+    struct view ns = arena_copy(&cli->arena, view_of(name.ns));
     *ret_ns = ns.data;
     return ns.data ? HF_OK : error_no_memory(&cli->error);
 }
@@ -520,7 +464,8 @@ enum hf_status run_renew(struct cli *cli)
             tell_json(cli, lock, text);
     } else if (status == HF_OK && !cli->quiet) {
         char span[SPAN_TEXT_MAX];
-        output_print(&cli->out, "renewed for %s\n", brief_text(lock->ttl, span));
+        output_print(&cli->out, "renewed for %s\n",
+                     brief_text(SPAN_MS(hf_lock_ttl_ms(lock)), span));
     }
     hf_lock_detach(lock);
     hf_client_close(client);

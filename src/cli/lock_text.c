@@ -1,7 +1,7 @@
 /* lock_text.c: leases as people and programs read them. */
 #include "base/parse.h"
+#include "cli/json_add.h"
 #include "cli/lock.h"
-#include "lock/lease_name.h"
 
 #include <inttypes.h>
 
@@ -11,74 +11,35 @@ const char *brief_text(struct span span, char text[SPAN_TEXT_MAX])
     return span_text(SPAN_US(span.us / unit * unit), text);
 }
 
-/* On the clock that the lease itself names where that is ours too, else by the calendar. */
-struct span lease_left(const struct lease *lease, const struct evidence *evidence)
+bool lease_is_active(const struct hf_lease_info *lease)
 {
-    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
-                      view_equal(lease->clock, evidence->clock);
-    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
-                      : wall_since(lease->expires_at, evidence->wall);
+    return lease->state == HF_LEASE_ACTIVE || lease->state == HF_LEASE_OVERDUE ||
+           lease->state == HF_LEASE_OVER;
 }
 
-const char *lease_state(const struct lease_settings *settings, const struct lease *lease,
-                        const struct evidence *evidence)
+void append_scopes(struct buffer *to, const struct hf_lease_info *lease)
 {
-    if (lease->status != LEASE_ACTIVE)
-        return lease_status_name(lease->status);
-    if (lease_judge(settings, lease, evidence) != PROOF_NONE)
-        return "over";
-    return lease_left(lease, evidence).us > 0 ? lease_status_name(LEASE_ACTIVE) : "overdue";
-}
-
-struct span lease_held(const struct lease *lease, const struct evidence *evidence)
-{
-    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
-    struct span held = wall_since(end, lease->acquired_at);
-    return held.us > 0 ? held : SPAN_US(0);
-}
-
-size_t lease_waiters(const struct lease_table *table, const struct lease *lease)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < table->waiter_count; i++)
-        count += leases_conflict(table->waiters[i].wanted, lease);
-    return count;
-}
-
-void append_scopes(struct buffer *to, const struct sight *sight, const struct lease *lease)
-{
-    char text[SCOPE_TEXT_MAX + 1];
     if (lease->scope_count == 0) {
-        buffer_print(to, "everything in %.*s", VIEW_ARGS(sight->key));
+        buffer_print(to, "everything in %s", lease->table);
         return;
     }
-    if (lease->scopes[0].kind == SCOPE_NAMED)
-        buffer_append(to, lease->scopes[0].name);
-    else
-        buffer_append(to, view_of(scope_text(&lease->scopes[0], text)));
+    struct view first = view_of(lease->scopes[0]);
+    bool named = view_starts_with(first, VIEW("named:"));
+    buffer_append(to, named ? view_from(first, strlen("named:")) : first);
     if (lease->scope_count > 1)
         buffer_print(to, " and %zu more", lease->scope_count - 1);
 }
 
-bool lease_is_barrier(const struct lease *lease)
-{
-    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
-}
-
-void append_barrier(struct buffer *to, const struct lease_settings *settings,
-                    const struct evidence *evidence, const struct lease *lease)
+void append_barrier_words(struct buffer *to, struct view holder, struct wall_time since,
+                          struct span left)
 {
     char time[TIME_TEXT_MAX], span[SPAN_TEXT_MAX];
-    enum lease_proof proof;
-    struct mono_time end = lease_provable_at(settings, lease, evidence, &proof);
-    struct span left = mono_since(end, evidence->now);
-    struct view minute =
-        view_first(view_from(view_of(time_text(lease->acquired_at, time)), 11), 5);
+    struct view minute = view_first(view_from(view_of(time_text(since, time)), 11), 5);
     buffer_append(to, VIEW("blocked: "));
-    if (view_equal(lease->holder, VIEW(TABLE_REPLACED)))
+    if (view_equal(holder, VIEW(HF_TABLE_REPLACED)))
         buffer_append(to, VIEW("the table was damaged and replaced"));
     else
-        escape_append(to, view_first(lease->holder, 60));
+        escape_append(to, view_first(holder, 60));
     buffer_print(to, " at %.*s UTC; free again ", VIEW_ARGS(minute));
     if (left.us > 0)
         buffer_print(to, "in %s", brief_text(left, span));
@@ -86,104 +47,74 @@ void append_barrier(struct buffer *to, const struct lease_settings *settings,
         buffer_append(to, VIEW("now"));
 }
 
-void append_lease_text(struct buffer *to, const struct sight *sight, const struct lease *lease)
+void append_barrier(struct buffer *to, const struct hf_lease_info *lease)
 {
-    lease_name_append(to, &(struct lease_name){ lease->token, lease->id, sight->key });
+    append_barrier_words(to, view_of(lease->holder),
+                         (struct wall_time){ lease->acquired_at_ms * 1000 },
+                         SPAN_MS(lease->takeover_ms));
 }
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-static json_t *text_as_json(struct view text)
+static void add_ms(json_t **object, const char *name, int64_t ms)
 {
-    return json_stringn(text.data, text.size);
+    json_add(object, name, json_integer((json_int_t)ms));
 }
 
-static json_t *ms_as_json(struct span span)
+static json_t *scopes_as_json(const struct hf_lease_info *lease)
 {
-    return json_integer((json_int_t)(span.us / 1000));
-}
-
-static json_t *time_as_json(struct wall_time time)
-{
-    char text[TIME_TEXT_MAX];
-    return json_string(time_text(time, text));
-}
-
-/* Sets a member unless there is no memory, which output_json tells by then: a lost member makes
- * the whole NULL. */
-static void set(json_t **object, const char *name, json_t *value)
-{
-    if (*object && json_object_set_new(*object, name, value) == 0)
-        return;
-    json_decref(*object);
-    *object = NULL;
-}
-
-static json_t *scopes_as_json(const struct lease *lease)
-{
-    char text[SCOPE_TEXT_MAX + 1];
     json_t *list = json_array();
-    for (size_t i = 0; list && i < lease->scope_count; i++)
-        json_array_append_new(list, json_string(scope_text(&lease->scopes[i], text)));
+    for (size_t i = 0; i < lease->scope_count; i++)
+        json_push(&list, json_string(lease->scopes[i]));
     return list;
 }
 
-static json_t *takeover_as_json(const struct sight *sight, const struct lease *lease)
+static json_t *takeover_as_json(const struct hf_lease_info *lease)
 {
-    enum lease_proof proof;
-    struct mono_time at = lease_provable_at(&sight->settings, lease, &sight->evidence, &proof);
     json_t *object = json_object();
-    struct span left = mono_since(at, sight->evidence.now);
-    set(&object, "in_ms", ms_as_json(left.us > 0 ? left : SPAN_US(0)));
-    set(&object, "proof", json_string(lease_proof_name(proof)));
+    add_ms(&object, "in_ms", lease->takeover_ms);
+    json_add(&object, "proof", json_string(hf_proof_name(lease->takeover_by)));
     return object;
 }
 
 /* What only a lease has. */
-static void set_grant(json_t **object, const struct sight *sight, const struct lease *lease)
+static void add_grant(json_t **object, const struct hf_lease_info *lease)
 {
-    set(object, "token", json_integer((json_int_t)lease->token));
-    set(object, "renewals", json_integer((json_int_t)lease->renewals));
-    set(object, "acquired_at", time_as_json(lease->acquired_at));
-    set(object, "held_ms", ms_as_json(lease_held(lease, &sight->evidence)));
-    set(object, lease->status == LEASE_ACTIVE ? "expires_at" : "ended_at",
-        time_as_json(lease->expires_at));
-    if (lease->status != LEASE_ACTIVE)
+    bool active = lease_is_active(lease);
+    json_add_count(object, "token", lease->token);
+    json_add_count(object, "renewals", lease->renewals);
+    json_add_time_ms(object, "acquired_at", lease->acquired_at_ms);
+    add_ms(object, "held_ms", lease->held_ms);
+    json_add_time_ms(object, active ? "expires_at" : "ended_at", lease->ends_at_ms);
+    if (!active)
         return;
-    struct buffer text = BUFFER_INIT(HF_LEASE_TEXT_MAX);
-    append_lease_text(&text, sight, lease);
-    set(object, "lease", text_as_json(buffer_view(&text)));
-    buffer_release(&text);
-    set(object, "expires_in_ms", ms_as_json(lease_left(lease, &sight->evidence)));
-    set(object, "takeover", takeover_as_json(sight, lease));
-    set(object, "barrier", json_boolean(lease_is_barrier(lease)));
-    size_t waiters = lease_waiters(sight->table, lease);
-    set(object, "waiters", json_integer((json_int_t)waiters));
+    json_add(object, "lease", json_string(lease->lease));
+    add_ms(object, "expires_in_ms", lease->remaining_ms);
+    json_add(object, "takeover", takeover_as_json(lease));
+    json_add_bool(object, "barrier", lease->barrier);
+    json_add_count(object, "waiters", lease->waiters);
 }
 
-json_t *lease_as_json(const struct sight *sight, const struct lease *lease, size_t place)
+json_t *lease_as_json(const struct hf_lease_info *lease, size_t place)
 {
     json_t *object = json_object();
-    set(&object, "state",
-        json_string(place > 0 ? "waiting"
-                              : lease_state(&sight->settings, lease, &sight->evidence)));
+    json_add(&object, "state", json_string(hf_lease_state_name(lease->state)));
     if (place > 0)
-        set(&object, "place", json_integer((json_int_t)place));
-    set(&object, "scopes", scopes_as_json(lease));
-    set(&object, "table", text_as_json(sight->key));
-    set(&object, "lease_id", text_as_json(lease->id));
-    set(&object, "holder", text_as_json(lease->holder));
-    set(&object, "mode", json_string(lease_mode_name(lease->mode)));
-    if (lease->mode == LEASE_SLOTS)
-        set(&object, "slots", json_integer((json_int_t)lease->slots));
-    if (lease->ttl.us > 0)
-        set(&object, "ttl_ms", ms_as_json(lease->ttl));
-    if (lease->output.size > 0)
-        set(&object, "output", text_as_json(lease->output));
-    if (lease->note.size > 0)
-        set(&object, "note",
-            json_loadb(lease->note.data, lease->note.size, JSON_DECODE_ANY, NULL));
+        json_add_count(&object, "place", place);
+    json_add(&object, "scopes", scopes_as_json(lease));
+    json_add(&object, "table", json_string(lease->table));
+    json_add(&object, "lease_id", json_string(lease->id));
+    json_add(&object, "holder", json_string(lease->holder));
+    json_add(&object, "mode", json_string(hf_mode_name(lease->mode)));
+    if (lease->mode == HF_SLOTS)
+        json_add_count(&object, "slots", lease->slots);
+    if (lease->ttl_ms > 0)
+        add_ms(&object, "ttl_ms", lease->ttl_ms);
+    if (lease->output[0])
+        json_add(&object, "output", json_string(lease->output));
+    if (lease->note[0])
+        json_add(&object, "note", json_loads(lease->note, JSON_DECODE_ANY, NULL));
     if (place == 0)
-        set_grant(&object, sight, lease);
+        add_grant(&object, lease);
     return object;
 }

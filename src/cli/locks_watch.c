@@ -1,6 +1,7 @@
 /* locks_watch.c: `locks watch`: who holds what, kept up to date on a terminal, or as a line for
  * each change where there is none. */
 #include "cli/interrupt.h"
+#include "cli/json_add.h"
 #include "cli/lock.h"
 
 #include <inttypes.h>
@@ -28,27 +29,13 @@ struct window {
     size_t rows, columns;
 };
 
-/* What was known of a lease or a waiter at the last look. */
-struct known {
-    uint64_t round;
-    size_t place;      /* in line, from 1; 0: a lease */
-    const char *state; /* of a lease, as lease_state has it */
-    json_t *object;    /* as it was */
-    char *words;       /* for people */
-    size_t id_size;
-    char id[]; /* the key of its table, and its own */
-};
-
 struct watching {
     struct cli *cli;
-    struct view start;
-    struct look look;
+    struct hf_watch *watch;
     struct hf_error trouble; /* of the last look */
     bool on_screen;
     struct grid grid; /* of those that fit */
     size_t held, waiting, damaged;
-    struct map known; /* of struct known; for lines */
-    uint64_t round;
 };
 
 /* ---- A screen ------------------------------------------------------------------------ */
@@ -129,164 +116,68 @@ static enum hf_status draw(struct watching *watching, struct window window)
     return output_flush(out, &watching->cli->error);
 }
 
-static void add_to_screen(struct watching *watching, const struct sight *sight,
-                          const struct lease *lease, size_t place)
+static void add_to_screen(struct watching *watching, const struct hf_lease_info *lease)
 {
-    *(place > 0 ? &watching->waiting : &watching->held) += 1;
+    *(lease->place > 0 ? &watching->waiting : &watching->held) += 1;
     if (watching->grid.count < GRID_ROWS_MAX)
-        grid_add_lease(&watching->grid, /* all */ true, sight, lease, place);
+        grid_add_lease(&watching->grid, /* all */ true, lease);
 }
 
 /* ---- Lines --------------------------------------------------------------------------- */
 
-static void known_free(struct known *known)
+static void append_words(struct buffer *to, const struct hf_lease_info *lease)
 {
-    json_decref(known->object);
-    free(known->words);
-    free(known);
+    struct buffer raw = BUFFER_INIT(16 * KEY_BYTES_MAX);
+    append_scopes(&raw, lease);
+    buffer_print(&raw, "  %s  %s", hf_mode_name(lease->mode), lease->holder);
+    escape_append(to, buffer_view(&raw));
+    if (lease->place > 0)
+        buffer_print(to, "  place %zu", lease->place);
+    else
+        buffer_print(to, "  token %" PRIu64, lease->token);
+    buffer_release(&raw);
 }
 
-/* Takes `object` over. */
-static void write_event(struct watching *watching, const char *event, const char *words,
-                        json_t *object)
+static void write_change(struct watching *watching, enum hf_change change,
+                         const struct hf_lease_info *lease)
 {
     struct cli *cli = watching->cli;
     char time[TIME_TEXT_MAX];
     time_text(env_wall(cli->env), time);
-    if (!cli->json) {
-        output_print(&cli->out, "%s  %-8s %s\n", time, event, words);
-        json_decref(object);
+    if (cli->json) {
+        json_t *object = lease_as_json(lease, lease->place);
+        json_add(&object, "event", json_string(hf_change_name(change)));
+        json_add(&object, "at", json_string(time));
+        output_json(&cli->out, object);
         return;
     }
-    if (object) {
-        json_object_set_new(object, "event", json_string(event));
-        json_object_set_new(object, "at", json_string(time));
-    }
-    output_json(&cli->out, object);
-}
-
-static char *words_of(const struct sight *sight, const struct lease *lease, size_t place)
-{
-    struct buffer raw = BUFFER_INIT(16 * KEY_BYTES_MAX), text = BUFFER_INIT(64 * KEY_BYTES_MAX);
-    append_scopes(&raw, sight, lease);
-    buffer_print(&raw, "  %s  ", lease_mode_name(lease->mode));
-    buffer_append(&raw, lease->holder);
-    escape_append(&text, buffer_view(&raw));
-    if (place > 0)
-        buffer_print(&text, "  place %zu", place);
-    else
-        buffer_print(&text, "  token %" PRIu64, lease->token);
-    char *words = text.failed ? NULL : strdup(buffer_text(&text));
-    buffer_release(&raw);
-    buffer_release(&text);
-    return words;
-}
-
-/* An entry for something that was not there before; NULL without memory. */
-static struct known *known_new(struct watching *watching, struct view id)
-{
-    void *old;
-    struct known *known = calloc(1, sizeof *known + id.size);
-    if (!known)
-        return NULL;
-    known->id_size = id.size;
-    memcpy(known->id, id.data, id.size);
-    if (map_put(&watching->known, (struct view){ known->id, id.size }, known, &old))
-        return known;
-    free(known);
-    return NULL;
-}
-
-static const char *event_of(const struct known *known, const char *state, bool is_new,
-                            size_t place)
-{
-    bool active = strcmp(state, lease_status_name(LEASE_ACTIVE)) == 0;
-    if (place > 0)
-        return "waiting";
-    if (!active)
-        return state;
-    return is_new || known->place > 0 ? "granted" : "renewed";
-}
-
-/* A waiter that turned into a lease is granted; one whose time is past is overdue, then over, or
- * renewed after all. Other changes (renewals, places) say nothing. */
-static enum hf_status note(struct watching *watching, const struct sight *sight,
-                           const struct lease *lease, size_t place)
-{
-    char space[KEY_BYTES_MAX + HOLDER_BYTES_MAX + 2];
-    int size =
-        snprintf(space, sizeof space, "%.*s %.*s", VIEW_ARGS(sight->key), VIEW_ARGS(lease->id));
-    struct view id = { space, (size_t)size < sizeof space ? (size_t)size : sizeof space - 1 };
-    struct known *known = map_get(&watching->known, id);
-    bool is_new = !known;
-    if (!known)
-        known = known_new(watching, id);
-    if (!known)
-        return error_no_memory(&watching->cli->error);
-    known->round = watching->round;
-    const char *state = place > 0 ? "" : lease_state(&sight->settings, lease, &sight->evidence);
-    bool same_kind = !is_new && (known->place > 0) == (place > 0);
-    if (same_kind && (place > 0 || strcmp(known->state, state) == 0))
-        return HF_OK;
-    const char *event = event_of(known, state, is_new, place);
-    json_decref(known->object);
-    free(known->words);
-    known->place = place;
-    known->state = state;
-    known->object = watching->cli->json ? lease_as_json(sight, lease, place) : NULL;
-    known->words = words_of(sight, lease, place);
-    if (!known->words)
-        return error_no_memory(&watching->cli->error);
-    write_event(watching, event, known->words, json_copy(known->object));
-    return HF_OK;
-}
-
-/* Those that the last look did not find. */
-static void tell_gone(struct watching *watching, bool all)
-{
-    struct known *known = map_seek(&watching->known, VIEW(""), /* beyond */ false);
-    while (known) {
-        struct view id = { known->id, known->id_size };
-        struct known *next = map_seek(&watching->known, id, /* beyond */ true);
-        if (all || known->round != watching->round) {
-            if (!all)
-                write_event(watching, known->place > 0 ? "left" : "ended", known->words,
-                            json_incref(known->object));
-            map_take(&watching->known, id);
-            known_free(known);
-        }
-        known = next;
-    }
+    struct buffer words = BUFFER_INIT(64 * KEY_BYTES_MAX);
+    append_words(&words, lease);
+    output_print(&cli->out, "%s  %-8s %.*s\n", time, hf_change_name(change),
+                 VIEW_ARGS(buffer_view(&words)));
+    buffer_release(&words);
 }
 
 /* ---- Looking ------------------------------------------------------------------------- */
 
-static enum hf_status take_one(struct watching *watching, const struct sight *sight,
-                               const struct lease *lease, size_t place)
-{
-    if (!look_matches(lease, watching->start))
-        return HF_OK;
-    if (!watching->on_screen)
-        return note(watching, sight, lease, place);
-    add_to_screen(watching, sight, lease, place);
-    return HF_OK;
-}
-
-static enum hf_status take_table(void *argument, const struct sight *sight,
-                                 struct hf_error *error)
+static bool take_change(void *argument, enum hf_change change,
+                        const struct hf_lease_info *lease)
 {
     struct watching *watching = argument;
-    const struct lease_table *table = sight->table;
-    enum hf_status status = interrupt_check(error);
-    watching->damaged += table == NULL;
-    for (size_t i = 0; table && i < table->lease_count && status == HF_OK; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE)
-            status = take_one(watching, sight, table->leases[i], /* place */ 0);
-    for (size_t i = 0; table && i < table->waiter_count && status == HF_OK; i++)
-        status = take_one(watching, sight, table->waiters[i].wanted, i + 1);
-    if (status != HF_OK && error->status == HF_OK)
-        *error = watching->cli->error;
-    return status;
+    bool gone = change == HF_CHANGE_ENDED || change == HF_CHANGE_LEFT;
+    if (watching->on_screen && !gone)
+        add_to_screen(watching, lease);
+    else if (!watching->on_screen && change != HF_CHANGE_NONE)
+        write_change(watching, change, lease);
+    return true;
+}
+
+static void count_damaged(void *argument, const char *table, const struct hf_error *why)
+{
+    struct watching *watching = argument;
+    (void)table;
+    (void)why;
+    watching->damaged++;
 }
 
 /* A store that does not answer now and then does not end the watch; whatever is no use trying
@@ -299,15 +190,13 @@ static bool may_pass(enum hf_status status)
 static enum hf_status look_once(struct watching *watching)
 {
     struct cli *cli = watching->cli;
-    error_clear(&watching->trouble);
     if (watching->on_screen)
         grid_clear(&watching->grid);
     watching->held = watching->waiting = watching->damaged = 0;
-    watching->round++;
     enum hf_status status =
-        look_around(&watching->look, watching->start, take_table, watching, &watching->trouble);
-    if (status == HF_OK && !watching->on_screen)
-        tell_gone(watching, /* all */ false);
+        hf_watch_look(watching->watch, take_change, watching, &watching->trouble);
+    if (status == HF_CANCELLED)
+        interrupt_check(&watching->trouble);
     if (status != HF_OK && !may_pass(status)) {
         cli->error = watching->trouble;
         return status;
@@ -373,24 +262,24 @@ static enum hf_status watch_on_screen(struct watching *watching)
 enum hf_status run_locks_watch(struct cli *cli)
 {
     struct hf_client *client = NULL;
-    struct watching watching = { .cli = cli, .known = MAP_INIT };
+    struct watching watching = { .cli = cli };
+    struct hf_list_options options = HF_LIST_OPTIONS;
     const char *const *titles;
     size_t columns = lease_columns(/* all */ true, &titles);
-    watching.start = cli->argument_count > 0 ? cli_argument(cli, 0) : VIEW("");
     watching.on_screen = cli->out.terminal && !cli->json;
+    options.damaged = count_damaged;
+    options.proceed = not_interrupted;
     enum hf_status status = lock_connect(cli, /* holder */ NULL, &client);
     if (status != HF_OK)
         return status;
-    look_init(&watching.look, client);
-    watching.look.remembers = true;
-    if (!grid_init(&watching.grid, titles, columns))
+    status = hf_watch_new(client, cli->argument_count > 0 ? cli->arguments[0] : "", &options,
+                          &watching.watch, &cli->error);
+    if (!grid_init(&watching.grid, titles, columns) && status == HF_OK)
         status = error_no_memory(&cli->error);
     if (status == HF_OK)
         status = watching.on_screen ? watch_on_screen(&watching) : watch(&watching);
-    tell_gone(&watching, /* all */ true);
-    map_release(&watching.known);
     grid_release(&watching.grid);
-    look_release(&watching.look);
+    hf_watch_free(watching.watch);
     hf_client_close(client);
     return status;
 }

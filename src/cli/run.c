@@ -173,7 +173,8 @@ static enum hf_status run_steps(struct run *run, const struct hf_lock_options *o
 {
     struct cli *cli = run->cli;
     int signal = 0;
-    enum hf_status status = ttl_check(run->ttl, TTL_LEAST, LEASE_TTL_MAX, NULL, &cli->error);
+    enum hf_status status =
+        ttl_check(run->ttl, TTL_LEAST, SPAN_MS(HF_TTL_MS_MAX), NULL, &cli->error);
     if (status == HF_OK)
         status = watch_signals(run);
     if (status == HF_OK)

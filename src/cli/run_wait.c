@@ -4,7 +4,6 @@
 #include "cli/lock.h"
 #include "cli/progress.h"
 #include "cli/run.h"
-#include "lock/handle.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -80,6 +79,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
     struct pollfd waits[] = { { .fd = run->signals, .events = POLLIN },
                               { .fd = run->bell, .events = POLLIN } };
     struct mono_time patience_end = { MOMENT_FAR };
+    struct hf_error why;
     bool told = false;
     gauge_start(&gauge, run->cli, view_of(run->scope));
     while (!atomic_load(&waiting->over)) {
@@ -94,9 +94,10 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
         /* Not hf_lock_cancel, which returns only when the wait is over; and more than once,
          * since the wait may not have begun. */
         if (*ret_signal) {
-            room_cancel(run->lock->place, &run->lock->seat);
+            hf_lock_interrupt(run->lock);
         } else if (!woken) {
-            told = tell_trouble_once(run->cli, run->lock->place, told);
+            enum hf_status trouble = hf_lock_trouble(run->lock, &why);
+            told = tell_trouble_once(run->cli, trouble, &why, told);
             if (gauge.visible && !told)
                 show(run, &gauge);
         }

@@ -145,9 +145,10 @@ bool compact_settings_keep(struct compact_settings *settings, struct arena *aren
     struct view *texts[] = { &settings->key, &settings->time, &settings->command };
     bool kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && kept; i++) {
-        if (texts[i]->size > 0)
-            *texts[i] = arena_copy(arena, *texts[i]);
-        kept = texts[i]->size == 0 || texts[i]->data;
+        if (texts[i]->size == 0)
+            continue;
+        *texts[i] = arena_copy(arena, *texts[i]);
+        kept = texts[i]->data != NULL; /* a copy that failed has no size either */
     }
     return kept;
 }

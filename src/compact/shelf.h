@@ -87,7 +87,8 @@ typedef enum hf_status shelf_visit(void *argument, struct slot *slot,
 enum hf_status shelf_walk(struct shelf *shelf, shelf_visit *visit, void *argument,
                           struct hf_error *error);
 
-/* The same, with a call behind each visit, which may ask the shelf; anything but OK ends the walk. */
+/* The same, with a call behind each visit, which may ask the shelf; anything but OK ends the
+ * walk. */
 typedef enum hf_status shelf_between(void *argument, struct slot *slot);
 enum hf_status shelf_walk_slowly(struct shelf *shelf, shelf_visit *visit,
                                  shelf_between *between, void *argument,

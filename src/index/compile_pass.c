@@ -1,6 +1,7 @@
 /* compile_pass.c: which shard is next: a random one while there is much to do, each once when there
  * is little; and waiting for more. */
 #include "base/check.h"
+#include "base/parse.h"
 #include "index/compile.h"
 #include "index/manifest.h"
 #include "index/marks.h"

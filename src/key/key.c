@@ -116,6 +116,23 @@ struct hf_lock *hf_key_lock(struct hf_key *key)
     return key ? key->lock : NULL;
 }
 
+const char *hf_key_name(const struct hf_key *key)
+{
+    return key ? key->name : "";
+}
+
+enum hf_status hf_key_seen(struct hf_key *key, struct hf_key_info *info, struct hf_error *error)
+{
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key, info) != HF_OK)
+        return HF_INVALID;
+    if (key->lock->adopted || hf_lock_token(key->lock) == 0)
+        return error_set(error, HF_NOT_FOUND, "this handle has not acquired it");
+    env_mutex_lock(&key->calls);
+    key_info_fill(&key->enlist.state, &key->enlist.state.now, HF_KEY_NONE, info);
+    env_mutex_unlock(&key->calls);
+    return error_clear(error);
+}
+
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease)
 {
     struct env_mutex *mutex = &key->client->keeper.mutex;

@@ -36,6 +36,10 @@ struct hf_txn {
     bool joined;     /* begun by another process: its keys are written into the record, too */
     bool open;       /* joined: those who join may commit it */
     struct doc *doc; /* its record */
+    struct {         /* whatever waits in line for it, to be interrupted */
+        struct env_mutex mutex;
+        struct hf_lock *lock; /* NULL: nothing does */
+    } waiting;
     struct env_mutex mutex;    /* guards what follows; held by every call */
     enum txn_state known;      /* what we know of its record */
     bool asked;                /* a commit had no answer: it may be done, and even purged */

@@ -76,7 +76,7 @@ static enum hf_status remove_record(struct hf_client *client, const struct txn_r
         return HF_OK;
     }
     if (status == HF_CONFLICT) { /* somebody has changed or purged it */
-        client_note_conflicts(client, 1);
+        client_note_conflicts(client, view_of(key), 1);
         *ret_result = PURGE_NOT_YET;
         return HF_OK;
     }

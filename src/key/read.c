@@ -25,16 +25,6 @@ struct sighting {
     struct hf_error *error;
 };
 
-/* On the clock that the lease itself names where that is ours too, else by the calendar. */
-static struct span lease_left(const struct lease *lease, const struct evidence *evidence)
-{
-    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
-                      view_equal(lease->clock, evidence->clock);
-    struct span left = same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
-                                  : wall_since(lease->expires_at, evidence->wall);
-    return left.us > 0 ? left : SPAN_US(0);
-}
-
 /* Of several, which share the name as a lock, the newest is shown. */
 static void describe_lease(const struct lease *lease, const struct evidence *evidence,
                            struct key_description *description)
@@ -46,7 +36,8 @@ static void describe_lease(const struct lease *lease, const struct evidence *evi
     memcpy(description->holder, holder.data, holder.size);
     description->holder[holder.size] = '\0';
     description->token = lease->token;
-    description->remaining = lease_left(lease, evidence);
+    struct span left = lease_left(lease, evidence);
+    description->remaining = left.us > 0 ? left : SPAN_US(0);
     description->expires_at = lease->expires_at;
 }
 

@@ -62,6 +62,7 @@ static enum hf_status join(struct hf_txn *txn, struct hf_error *error)
 static void free_handle(struct hf_txn *txn)
 {
     struct hf_client *client = txn->client;
+    env_mutex_release(&txn->waiting.mutex);
     env_mutex_release(&txn->mutex);
     doc_free(txn->doc);
     free(txn->keys);
@@ -92,6 +93,7 @@ static enum hf_status new_handle(struct hf_client *client, const char *id,
         return status;
     }
     env_mutex_init(client->env, &txn->mutex);
+    env_mutex_init(client->env, &txn->waiting.mutex);
     client_keep(client);
     *ret_txn = txn;
     return HF_OK;
@@ -142,6 +144,19 @@ enum hf_status txn_open(struct hf_client *client, char ret_id[TXN_ID_SIZE + 1],
         memcpy(ret_id, txn->id, sizeof txn->id);
     free_handle(txn);
     return status;
+}
+
+enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
+                            const struct hf_key_options *options, struct hf_key **ret_key,
+                            struct hf_error *error)
+{
+    if (ret_key)
+        *ret_key = NULL;
+    if (ERROR_IF_NULL(error, txn, lease, ret_key) != HF_OK)
+        return HF_INVALID;
+    client_active(txn->client);
+    enum hf_status status = key_adopt_for(txn->client, lease, options, txn, ret_key, error);
+    return status == HF_OK ? error_clear(error) : status;
 }
 
 const char *hf_txn_id(const struct hf_txn *txn)
@@ -196,6 +211,33 @@ static int64_t wait_left(struct hf_txn *txn, const char *name, struct mono_time 
     return left > 0 && is_in_order(txn, name) ? left : 0;
 }
 
+static void set_waiting(struct hf_txn *txn, struct hf_lock *lock)
+{
+    env_mutex_lock(&txn->waiting.mutex);
+    txn->waiting.lock = lock;
+    env_mutex_unlock(&txn->waiting.mutex);
+}
+
+void hf_txn_interrupt(struct hf_txn *txn)
+{
+    if (!txn)
+        return;
+    env_mutex_lock(&txn->waiting.mutex);
+    hf_lock_interrupt(txn->waiting.lock);
+    env_mutex_unlock(&txn->waiting.mutex);
+}
+
+enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, txn) != HF_OK)
+        return HF_INVALID;
+    env_mutex_lock(&txn->waiting.mutex);
+    enum hf_status status =
+        txn->waiting.lock ? hf_lock_trouble(txn->waiting.lock, error) : error_clear(error);
+    env_mutex_unlock(&txn->waiting.mutex);
+    return status;
+}
+
 /* Takes one, or finds that it has it. */
 static enum hf_status take_key(struct hf_txn *txn, const char *name,
                                const struct hf_key_options *options, struct mono_time deadline,
@@ -209,7 +251,9 @@ static enum hf_status take_key(struct hf_txn *txn, const char *name,
         status = key_new_for(txn->client, name, options, txn, &key, error);
         if (status != HF_OK)
             return status;
+        set_waiting(txn, key->lock);
         status = hf_key_acquire(key, wait_left(txn, name, deadline), /* info */ NULL, error);
+        set_waiting(txn, NULL);
         if (status == HF_OK)
             txn->keys[txn->key_count++] = key;
         else

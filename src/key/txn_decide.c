@@ -218,8 +218,10 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
     enum hf_status status = HF_OK;
     if (txn->known == TXN_PENDING) {
         status = wanted == TXN_COMMIT ? commit_locked(txn, error) : rollback_locked(txn, error);
-        if (txn->known != TXN_PENDING)
+        if (txn->known != TXN_PENDING) {
+            txn_event(txn->client, id_of(txn), txn->known);
             settle_keys(txn);
+        }
     }
     if (status == HF_OK && txn->known != wanted)
         status = error_set(error, HF_MISMATCH, "the transaction is decided: %s",

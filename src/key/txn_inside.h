@@ -86,4 +86,7 @@ enum hf_status stage_end(struct hf_client *client, const struct txn_key *key, st
 enum hf_status stage_seal(struct hf_client *client, const struct txn_key *key, struct view txn,
                           struct hf_error *error);
 
+/* Tells that a transaction was decided. */
+void txn_event(struct hf_client *client, struct view id, enum txn_state decided);
+
 #endif

@@ -54,6 +54,16 @@ enum hf_status record_get(struct hf_client *client, struct view id,
     return status;
 }
 
+void txn_event(struct hf_client *client, struct view id, enum txn_state decided)
+{
+    char key[KEY_BYTES_MAX + 1];
+    record_key(id, key);
+    client_event(client, &(struct event){ .kind = decided == TXN_COMMIT ? HF_EVENT_COMMITTED
+                                                                        : HF_EVENT_ROLLED_BACK,
+                                          .key = view_of(key),
+                                          .txn = id });
+}
+
 enum hf_status record_change(struct hf_client *client, struct record_op *op,
                              struct hf_error *error)
 {
@@ -65,7 +75,9 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
     if (status != HF_OK)
         return status;
     status = doc_update(doc, &op->op);
-    client_note_conflicts(client, op->op.conflicts);
+    client_note_conflicts(client, view_of(key), op->op.conflicts);
+    if (status == HF_OK && op->kind == RECORD_DECIDE && op->op.changed)
+        txn_event(client, op->id, op->recorded);
     if (status != HF_OK && error)
         *error = op->op.error;
     doc_free(doc);

@@ -16,17 +16,6 @@ struct lease_settings lease_settings_default(void)
     };
 }
 
-enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
-                         struct hf_error *error)
-{
-    char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX], given[SPAN_TEXT_MAX];
-    if (ttl.us >= least.us && ttl.us <= most.us)
-        return HF_OK;
-    return error_set(error, HF_INVALID, "the ttl must be between %s and %s, not %s%s%s",
-                     span_text(least, from), span_text(most, to), span_text(ttl, given),
-                     how ? "; " : "", how ? how : "");
-}
-
 enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error)
 {
     const int64_t most = INT64_MAX / 1000;
@@ -150,4 +139,43 @@ const char *lease_proof_name(enum lease_proof proof)
         [PROOF_WATCHED] = "watched",
     };
     return names[proof];
+}
+
+/* ---- For people ---------------------------------------------------------------------- */
+
+/* On the clock that the lease itself names where that is ours too, else by the calendar. */
+struct span lease_left(const struct lease *lease, const struct evidence *evidence)
+{
+    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
+                      view_equal(lease->clock, evidence->clock);
+    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
+                      : wall_since(lease->expires_at, evidence->wall);
+}
+
+enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
+                                      const struct lease *lease,
+                                      const struct evidence *evidence)
+{
+    static const enum hf_lease_state ended[] = {
+        [LEASE_COMPLETED] = HF_LEASE_COMPLETED, [LEASE_FAILED] = HF_LEASE_FAILED,
+        [LEASE_RELEASED] = HF_LEASE_RELEASED,   [LEASE_EXPIRED] = HF_LEASE_EXPIRED,
+        [LEASE_BROKEN] = HF_LEASE_BROKEN,
+    };
+    if (lease->status != LEASE_ACTIVE)
+        return ended[lease->status];
+    if (lease_judge(settings, lease, evidence) != PROOF_NONE)
+        return HF_LEASE_OVER;
+    return lease_left(lease, evidence).us > 0 ? HF_LEASE_ACTIVE : HF_LEASE_OVERDUE;
+}
+
+struct span lease_held(const struct lease *lease, const struct evidence *evidence)
+{
+    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
+    struct span held = wall_since(end, lease->acquired_at);
+    return held.us > 0 ? held : SPAN_US(0);
+}
+
+bool lease_is_barrier(const struct lease *lease)
+{
+    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
 }

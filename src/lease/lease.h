@@ -32,17 +32,12 @@ struct lease_settings {
     bool watch_only;            /* takeover=observed: store time proves nothing */
 };
 
-#define LEASE_TTL_MS_MIN 100
+#define LEASE_TTL_MS_MIN HF_TTL_MS_MIN
 
 /* No ttl is longer, whatever a table or a client allows. */
-#define LEASE_TTL_MAX SPAN_S(24 * 3600)
+#define LEASE_TTL_MAX SPAN_MS(HF_TTL_MS_MAX)
 
-/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which
- * may be NULL, says what to do about it. */
-enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
-                         struct hf_error *error);
-
-/* The same for milliseconds of a caller, within what is possible at all. */
+/* Whether milliseconds of a caller are within what is possible at all: OK, or INVALID. */
 enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error);
 
 /* The defaults, for stores on the network. */
@@ -193,5 +188,22 @@ bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings
  * renewed by an attempt that began at t0 with this evidence. */
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence);
+
+/* ---- For people ---------------------------------------------------------------------- */
+
+/* How long an active lease has still to go, as far as can be told; negative: it is past that. */
+struct span lease_left(const struct lease *lease, const struct evidence *evidence);
+
+/* OVER: provably, so anybody may take it over; OVERDUE: its time is past, and nothing proves it
+ * yet; else what it says itself. */
+enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
+                                      const struct lease *lease,
+                                      const struct evidence *evidence);
+
+/* How long it has been held, or was, by the calendar; not below zero. */
+struct span lease_held(const struct lease *lease, const struct evidence *evidence);
+
+/* Whether it is a barrier: nobody holds it, and nothing is granted until it is over. */
+bool lease_is_barrier(const struct lease *lease);
 
 #endif

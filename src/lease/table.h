@@ -177,6 +177,8 @@ struct table_op {
     struct store_time expires; /* of what was granted or renewed */
     size_t position;           /* in the queue, from 0 */
     size_t cleared;            /* leases that were provably over, and are marked so now */
+    uint64_t cleared_token;    /* of the first of them, and whose it was */
+    char cleared_holder[HOLDER_BYTES_MAX + 1];
     struct hf_error error;
     char blocker[64]; /* id of a lease or waiter in the way */
 };

@@ -137,6 +137,15 @@ static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
     return table_replace_lease(table, lease, &fields, op);
 }
 
+/* Counts one that is cleared, and notes whose the first one was. */
+static void note_cleared(struct table_op *op, uint64_t token, const char *holder)
+{
+    if (op->cleared++ > 0)
+        return;
+    op->cleared_token = token;
+    memcpy(op->cleared_holder, holder, sizeof op->cleared_holder);
+}
+
 /* What is provably over is marked so, and waiters that missed their turn go. */
 static enum hf_status clear_over(struct lease_table *table, const struct evidence *evidence,
                                  struct table_op *op)
@@ -146,10 +155,14 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
         if (lease->status != LEASE_ACTIVE ||
             lease_judge(&table->settings, lease, evidence) == PROOF_NONE)
             continue;
+        char holder[HOLDER_BYTES_MAX + 1] = "";
+        uint64_t token = lease->token;
+        struct view label = view_first(lease->holder, HOLDER_BYTES_MAX);
+        memcpy(holder, label.data, label.size);
         enum hf_status status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
         if (status != HF_OK)
             return status;
-        op->cleared++;
+        note_cleared(op, token, holder);
     }
     if (queue_drop_missed(table, evidence->now))
         op->changed = true;

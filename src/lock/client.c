@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/layout.h"
 #include "lock/expiry.h"
+#include "store/handle.h"
+#include "store/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,19 +58,45 @@ static struct lease_settings settings_of(const struct store *store,
     return settings;
 }
 
-enum hf_status client_new(struct store *store, const struct hf_client_options *options,
-                          struct hf_client **ret_client, struct hf_error *error)
+/* What can fail: the client, its events and, for one that counts them, an eye on its requests.
+ * NULL, with the error, when it does. */
+static struct hf_client *client_alloc(struct store **store,
+                                      const struct hf_client_options *options, bool counts,
+                                      struct hf_error *error)
+{
+    struct hf_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        error_no_memory(error);
+        return NULL;
+    }
+    client->env = (*store)->env;
+    if (events_init(client, options, error) != HF_OK) {
+        free(client);
+        return NULL;
+    }
+    if (counts &&
+        store_observe(*store, (struct observer){ events_saw, client }, store, error) != HF_OK) {
+        events_release(client);
+        free(client);
+        return NULL;
+    }
+    return client;
+}
+
+static enum hf_status make_client(struct store *store, const struct hf_client_options *options,
+                                  bool counts, struct hf_client **ret_client,
+                                  struct hf_error *error)
 {
     const struct hf_client_options defaults = HF_CLIENT_OPTIONS;
     if (!options)
         options = &defaults;
     if (check_options(options, error) != HF_OK)
         return error->status;
-    struct hf_client *client = calloc(1, sizeof *client);
+    struct hf_client *client = client_alloc(&store, options, counts, error);
     if (!client)
-        return error_no_memory(error);
-    client->env = store->env;
+        return error->status;
     client->store = store;
+    client->counts = counts;
     clock_init(&client->clock, store);
     struct table_space space = { .store = store,
                                  .clock = &client->clock,
@@ -96,6 +124,18 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     return error_clear(error);
 }
 
+enum hf_status client_new(struct store *store, const struct hf_client_options *options,
+                          struct hf_client **ret_client, struct hf_error *error)
+{
+    return make_client(store, options, /* counts */ false, ret_client, error);
+}
+
+enum hf_status client_new_counted(struct store *store, const struct hf_client_options *options,
+                                  struct hf_client **ret_client, struct hf_error *error)
+{
+    return make_client(store, options, /* counts */ true, ret_client, error);
+}
+
 static void place_free(struct place *place)
 {
     room_release(&place->room);
@@ -119,10 +159,13 @@ void client_active(struct hf_client *client)
     atomic_fetch_add_explicit(&client->activity.count, 1, memory_order_release);
 }
 
-void client_note_conflicts(struct hf_client *client, unsigned count)
+void client_note_conflicts(struct hf_client *client, struct view key, unsigned count)
 {
-    if (count > 0)
-        atomic_fetch_add(&client->activity.conflicts, count);
+    if (count == 0)
+        return;
+    atomic_fetch_add(&client->activity.conflicts, count);
+    client_event(client,
+                 &(struct event){ .kind = HF_EVENT_CONFLICT, .key = key, .count = count });
 }
 
 uint64_t client_next_id(struct hf_client *client)
@@ -244,6 +287,7 @@ static void client_free(struct hf_client *client)
 {
     keeper_release(client);
     tidier_release(client);
+    events_release(client);
     while (client->shared.idle) {
         struct place *place = client->shared.idle;
         client->shared.idle = place->idle_next;
@@ -258,6 +302,8 @@ static void client_free(struct hf_client *client)
     table_space_release(&client->chunk_space);
     table_space_release(&client->shard_space);
     clock_release(&client->clock);
+    if (client->counts)
+        store_unobserve(client->store);
     store_handle_drop(client->handle);
     free(client);
 }

@@ -7,6 +7,7 @@
 #define LOCK_CLIENT_H
 
 #include "base/map.h"
+#include "lock/events.h"
 #include "lock/fenced.h"
 #include "lock/keeper.h"
 #include "lock/room.h"
@@ -49,6 +50,7 @@ enum sweep_mode {
 struct hf_client {
     struct env *env;
     struct store *store;
+    bool counts;             /* its store is observed, by itself */
     struct hf_store *handle; /* of the public calls, kept; NULL: the store is the caller's */
     struct doc_clock clock;
     struct table_space space;
@@ -77,12 +79,17 @@ struct hf_client {
     struct keeper keeper;
     struct tidier tidier;
     struct fence_shelf fences;
+    struct events events;
 };
 
 /* A client of a store that stays the caller's, who closes it after the client and so must have
  * freed every handle before. */
 enum hf_status client_new(struct store *store, const struct hf_client_options *options,
                           struct hf_client **ret_client, struct hf_error *error);
+
+/* The same, and its requests are counted, and told as events. */
+enum hf_status client_new_counted(struct store *store, const struct hf_client_options *options,
+                                  struct hf_client **ret_client, struct hf_error *error);
 
 /* A handle that needs the client to exist, though it may be closed before the handle is freed. */
 void client_keep(struct hf_client *client);
@@ -100,8 +107,8 @@ struct place *place_share(struct place *place);
  * is fine. */
 void client_active(struct hf_client *client);
 
-/* Writes of this client were refused: somebody else had changed what was to be changed. */
-void client_note_conflicts(struct hf_client *client, unsigned count);
+/* So many writes of this client to an object were refused: somebody else had changed it. */
+void client_note_conflicts(struct hf_client *client, struct view key, unsigned count);
 
 /* A number that no other lease or waiter of this session has had. */
 uint64_t client_next_id(struct hf_client *client);

@@ -28,6 +28,7 @@ void lock_gone_locked(struct hf_lock *lock, enum hf_status how)
 {
     lock->gone = how;
     lock->tell_gone = true;
+    lock_event(lock, HF_EVENT_LOST, how);
     env_cond_broadcast(&lock->client->keeper.changed);
 }
 
@@ -112,6 +113,7 @@ static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct req
     if (status == HF_OK) {
         struct validity validity = request_validity(request);
         lock_renewed_locked(lock, &validity);
+        lock_event(lock, HF_EVENT_RENEWED, HF_OK);
         env_cond_broadcast(&lock->client->keeper.changed); /* it may end in another hour */
     }
     if (error)
@@ -181,6 +183,15 @@ static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, str
     return request.op.error.status;
 }
 
+/* What came of ending it; `over`: that it was lost is told already. */
+static void tell_end(struct hf_lock *lock, enum hf_status status, bool over)
+{
+    if (status == HF_OK || status == HF_UNSURE)
+        lock_event(lock, HF_EVENT_RELEASED, HF_OK);
+    else if (status == HF_LOST && !over)
+        lock_event(lock, HF_EVENT_LOST, HF_LOST);
+}
+
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
                         struct table_guest *guest, struct hf_error *error)
 {
@@ -200,12 +211,14 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
         lock->state = LOCK_IDLE;
     }
     env_mutex_unlock(&client->keeper.mutex);
-    if (!held)
+    if (!held) {
         status = error_set(error, HF_NOT_FOUND, "the lock is not held");
-    else if (last)
+    } else if (last) {
         status = ask_end(lock, kind, view_of(note ? note : ""), guest, over, error);
-    else
+        tell_end(lock, status, over);
+    } else {
         error_clear(error);
+    }
     env_mutex_unlock(&lock->calls);
     return status;
 }
@@ -231,6 +244,45 @@ enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_er
     return lock_end(lock, TABLE_FAIL, note, NULL, error);
 }
 
+/* ---- What is asked for --------------------------------------------------------------- */
+
+int64_t hf_lock_ttl_ms(struct hf_lock *lock)
+{
+    if (!lock)
+        return 0;
+    env_mutex_lock(&lock->client->keeper.mutex);
+    struct span ttl = lock->ttl;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return ttl.us / 1000;
+}
+
+enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index, char text[HF_SCOPE_TEXT_MAX],
+                             struct hf_error *error)
+{
+    static_assert(HF_SCOPE_TEXT_MAX > SCOPE_TEXT_MAX, "every scope fits");
+    if (ERROR_IF_NULL(error, lock, text) != HF_OK)
+        return HF_INVALID;
+    if (index >= lock->scope_count)
+        return error_set(error, HF_NOT_FOUND, "the lock has no scope of that index");
+    scope_text(&lock->scopes[index], text);
+    return error_clear(error);
+}
+
+void hf_lock_interrupt(struct hf_lock *lock)
+{
+    if (lock)
+        room_cancel(lock->place, &lock->seat);
+}
+
+enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, lock) != HF_OK)
+        return HF_INVALID;
+    bool trouble = room_trouble(lock->place, &why);
+    return error_tell(error, trouble ? why.status : HF_OK, &why);
+}
+
 /* ---- As text ------------------------------------------------------------------------- */
 
 enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
@@ -250,6 +302,26 @@ enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
     }
     env_mutex_unlock(&lock->client->keeper.mutex);
     return held ? error_clear(error) : error_set(error, HF_NOT_FOUND, "the lock is not held");
+}
+
+enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
+                              struct hf_error *error)
+{
+    struct hf_lease_name filled = HF_LEASE_NAME;
+    struct lease_name parsed = { 0 };
+    if (check_caller_report("HF_LEASE_NAME", name, error) != HF_OK ||
+        ERROR_IF_NULL(error, text, name) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = lease_name_parse(view_of(text), &parsed, error);
+    if (status != HF_OK)
+        return status;
+    struct view ns = lease_name_namespace(&parsed);
+    filled.token = parsed.token;
+    snprintf(filled.ns, sizeof filled.ns, "%.*s", VIEW_ARGS(ns));
+    snprintf(filled.table, sizeof filled.table, "%.*s", VIEW_ARGS(parsed.key));
+    name_of_table(ns, parsed.key, filled.key);
+    write_caller_report(name, &filled, sizeof filled);
+    return error_clear(error);
 }
 
 /* Tables of another namespace have tokens of another epoch, which a client of that one knows. */
@@ -312,8 +384,10 @@ static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_nam
         status = error_no_memory(error);
     if (status != HF_OK)
         return status;
-    if (lock_take_up(lock, &request))
+    if (lock_take_up(lock, &request)) {
+        lock_event(lock, HF_EVENT_RENEWED, HF_OK);
         return HF_OK;
+    }
     return error_set(error, HF_EXPIRED, "the answer came too late to use it");
 }
 

@@ -85,6 +85,8 @@ void keeper_give_all_back(struct hf_client *client)
 
 static void tell_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_lock_event event)
 {
+    if (event != HF_LOCK_GONE) /* that was told when it was found */
+        lock_event(lock, event == HF_LOCK_SAFE ? HF_EVENT_SAFE : HF_EVENT_DANGER, HF_OK);
     if (!lock->options.notify)
         return;
     lock->pins++;
@@ -102,6 +104,7 @@ static bool news_locked(struct hf_lock *lock, const struct evidence *evidence,
     if (lock->gone == HF_OK && !mono_before(evidence->now, end)) {
         lock->gone = HF_EXPIRED;
         lock->tell_gone = RULE(GONE_IS_TOLD);
+        lock_event(lock, HF_EVENT_LOST, HF_EXPIRED);
     }
     if (lock->tell_gone) {
         lock->tell_gone = lock->tell_safe = false;
@@ -219,6 +222,7 @@ static void note_renewal_locked(struct hf_client *client, struct hf_lock *lock,
         struct validity validity = request_validity(request);
         lock->tell_safe = lock->in_danger;
         lock_renewed_locked(lock, &validity);
+        lock_event(lock, HF_EVENT_RENEWED, HF_OK);
     } else if (is_lost(status)) {
         lock_gone_locked(lock, HF_LOST);
     } else {
@@ -312,7 +316,8 @@ static enum hf_status start(struct hf_client *client, struct hf_error *error)
 
 enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error)
 {
-    bool needed = !lock->options.no_renewal || lock->options.notify;
+    bool needed =
+        !lock->options.no_renewal || lock->options.notify || events_wanted(lock->client);
     enum hf_status status = HF_OK;
     if (needed || lock->place->in_index)
         status = start(lock->client, error);

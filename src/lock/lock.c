@@ -250,8 +250,10 @@ static bool is_closed(struct hf_client *client)
 static enum hf_status become_held(struct hf_lock *lock, const struct request *request,
                                   struct hf_error *error)
 {
-    if (lock_take_up(lock, request))
+    if (lock_take_up(lock, request)) {
+        lock_event(lock, HF_EVENT_GRANTED, HF_OK);
         return error_clear(error);
+    }
     lock_give_back(lock);
     if (is_closed(lock->client))
         return refuse_closed(error);
@@ -624,6 +626,8 @@ void hf_lock_free(struct hf_lock *lock)
     if (let_go(lock)) {
         client_active(lock->client);
         lock_give_back(lock);
+        if (lock->gone == HF_OK)
+            lock_event(lock, HF_EVENT_RELEASED, HF_OK);
     }
     free_handle(lock);
 }

@@ -33,7 +33,7 @@ enum hf_status table_purge(struct hf_client *client, struct view table_key,
         call.condition.kind = CONDITION_ALWAYS;
     enum hf_status status = store_delete(client->store, &call);
     clock_learn(&client->clock, &call.stamp);
-    client_note_conflicts(client, status == HF_CONFLICT);
+    client_note_conflicts(client, table_key, status == HF_CONFLICT);
     if (error)
         *error = call.error;
     return status;

@@ -234,16 +234,23 @@ static bool supply_limit(struct place *place, struct request *const *requests, s
 }
 
 /* Counts what was cleared, of what is known to be written. */
-static void count_cleared(struct hf_client *client, struct request *const *requests,
-                          size_t count)
+static void count_cleared(struct place *place, struct request *const *requests, size_t count)
 {
+    struct hf_client *client = place->client;
     for (size_t i = 0; i < count; i++) {
-        size_t cleared = requests[i]->table.cleared;
-        if (cleared == 0 || !requests[i]->op.changed || requests[i]->op.answer != DOC_KNOWN)
+        const struct table_op *op = &requests[i]->table;
+        if (op->cleared == 0 || !requests[i]->op.changed || requests[i]->op.answer != DOC_KNOWN)
             continue;
         env_mutex_lock(&client->shared.mutex);
-        client->shared.cleared[requests[i]->mode] += cleared;
+        client->shared.cleared[requests[i]->mode] += op->cleared;
         env_mutex_unlock(&client->shared.mutex);
+        bool swept = requests[i]->mode != SWEEP_TRANSPARENT;
+        client_event(client,
+                     &(struct event){ .kind = swept ? HF_EVENT_SWEPT : HF_EVENT_TAKEN_OVER,
+                                      .key = doc_key(place->doc),
+                                      .holder = view_of(op->cleared_holder),
+                                      .token = op->cleared_token,
+                                      .count = op->cleared });
     }
 }
 
@@ -252,10 +259,10 @@ static enum hf_status update(struct place *place, struct doc_op *const *ops,
 {
     enum hf_status status = doc_update_many(place->doc, ops, count);
     for (size_t i = 0; i < count; i++) {
-        client_note_conflicts(place->client, ops[i]->conflicts);
+        client_note_conflicts(place->client, doc_key(place->doc), ops[i]->conflicts);
         ops[i]->conflicts = 0;
     }
-    count_cleared(place->client, requests, count);
+    count_cleared(place, requests, count);
     return status;
 }
 

@@ -104,6 +104,22 @@ bool table_key_is_ours(struct view key)
                HF_OK;
 }
 
+bool name_of_table(struct view ns, struct view key, char ret_name[NAME_BYTES_MAX + 1])
+{
+    ret_name[0] = '\0';
+    if (!view_starts_with(key, ns))
+        return false;
+    struct view name = view_from(key, ns.size);
+    if (!view_starts_with(name, VIEW(LAYOUT_META_FOLDER)) || !cut_end(&name, VIEW(".json")))
+        return false;
+    name = view_from(name, strlen(LAYOUT_META_FOLDER));
+    if (name_check(name, NULL) != HF_OK)
+        return false;
+    memcpy(ret_name, name.data, name.size);
+    ret_name[name.size] = '\0';
+    return true;
+}
+
 enum table_kind table_kind_of(struct view key)
 {
     struct view rest = key;

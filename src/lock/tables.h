@@ -53,6 +53,10 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
  * one that is damaged. */
 bool table_key_is_ours(struct view key);
 
+/* The name whose table it is, in this namespace. False: it is of something else, or of another
+ * namespace, and the name is empty. */
+bool name_of_table(struct view ns, struct view key, char ret_name[NAME_BYTES_MAX + 1]);
+
 /* Whether it is the table of the chunks and pins of some partition. */
 bool table_key_is_of_chunks(struct view key);
 
@@ -64,7 +68,7 @@ enum hf_status table_keep_aside(struct table_space *space, struct view key, stru
                                 struct mono_time deadline, struct hf_error *error);
 
 /* The holder of the barrier then. */
-#define TABLE_REPLACED "replaced a damaged table"
+#define TABLE_REPLACED HF_TABLE_REPLACED
 
 /* Puts a good table in the place of one that cannot be read: the damaged bytes are kept aside, the
  * epoch is raised, and nothing is granted until a barrier is over, since nobody knows who held

@@ -317,6 +317,12 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
     return HF_OK;
 }
 
+void store_unobserve(struct store *observed)
+{
+    check(observed->ops == &observed_ops);
+    free(observed);
+}
+
 /* ---- The meter ----------------------------------------------------------------------- */
 
 void meter_init(struct meter *meter, struct env *env)

@@ -39,6 +39,9 @@ struct observer {
 enum hf_status store_observe(struct store *inner, struct observer observer,
                              struct store **ret_store, struct hf_error *error);
 
+/* Ends the observing of a store that is to live on, which is its caller's again. */
+void store_unobserve(struct store *observed);
+
 /* ---- Listening by counting ----------------------------------------------------------- */
 
 struct meter_counts {

@@ -103,6 +103,7 @@ enum hf_status space_enter(struct sweep_run *run, size_t index, struct hf_error 
             return error->status;
         made->space.settings = caller->space.settings;
         made->hour = caller->hour;
+        events_belong_to(made, caller);
         run->client = made;
     }
     run->space = &run->spaces[index];

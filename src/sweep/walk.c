@@ -87,7 +87,7 @@ enum hf_status entry_delete(struct sweep_run *run, struct view key, const struct
     enum hf_status status = store_delete(store, &call);
     clock_learn(&run->client->clock, &call.stamp);
     *ret_deleted = status == HF_OK;
-    client_note_conflicts(run->client, status == HF_CONFLICT);
+    client_note_conflicts(run->client, key, status == HF_CONFLICT);
     if (status == HF_NOT_FOUND || status == HF_CONFLICT)
         status = HF_OK;
     else if (status != HF_OK)

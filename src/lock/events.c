@@ -1,0 +1,198 @@
+#include "lock/events.h"
+
+#include "base/check.h"
+#include "lock/handle.h"
+#include "store/observe.h"
+
+#include <stdlib.h>
+
+struct event_told {
+    struct event_told *next;
+    struct hf_event event; /* its texts stand behind it */
+    char texts[];
+};
+
+/* ---- Telling ------------------------------------------------------------------------- */
+
+static void tell_all(void *argument)
+{
+    struct events *events = argument;
+    env_mutex_lock(&events->queue.mutex);
+    while (events->queue.first || !events->queue.stopping) {
+        struct event_told *told = events->queue.first;
+        if (!told) {
+            env_cond_wait(&events->queue.changed, &events->queue.mutex);
+            continue;
+        }
+        events->queue.first = told->next;
+        if (!told->next)
+            events->queue.end = &events->queue.first;
+        events->queue.count--;
+        env_mutex_unlock(&events->queue.mutex);
+        events->tell(events->argument, &told->event);
+        free(told);
+        env_mutex_lock(&events->queue.mutex);
+    }
+    env_mutex_unlock(&events->queue.mutex);
+}
+
+enum hf_status events_init(struct hf_client *client, const struct hf_client_options *options,
+                           struct hf_error *error)
+{
+    struct events *events = &client->events;
+    events->owner = client;
+    if (!options->event)
+        return HF_OK;
+    events->argument = options->event_argument;
+    events->queue.end = &events->queue.first;
+    env_mutex_init(client->env, &events->queue.mutex);
+    env_cond_init(client->env, &events->queue.changed);
+    events->tell = options->event;
+    enum hf_status status = env_task_start(client->env, tell_all, events, &events->task, error);
+    if (status != HF_OK) {
+        env_cond_release(&events->queue.changed);
+        env_mutex_release(&events->queue.mutex);
+    }
+    return status;
+}
+
+void events_release(struct hf_client *client)
+{
+    struct events *events = &client->events;
+    if (!events->tell)
+        return;
+    env_mutex_lock(&events->queue.mutex);
+    events->queue.stopping = true;
+    env_cond_signal(&events->queue.changed);
+    env_mutex_unlock(&events->queue.mutex);
+    env_task_join(client->env, events->task);
+    check(!events->queue.first);
+    env_cond_release(&events->queue.changed);
+    env_mutex_release(&events->queue.mutex);
+}
+
+void events_belong_to(struct hf_client *made, struct hf_client *owner)
+{
+    made->events.owner = owner->events.owner;
+}
+
+bool events_wanted(const struct hf_client *client)
+{
+    return client->events.owner->events.tell != NULL;
+}
+
+/* ---- Happening ----------------------------------------------------------------------- */
+
+static const char *copy_text(char **at, struct view text)
+{
+    char *copy = *at;
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    *at += text.size + 1;
+    return copy;
+}
+
+/* NULL without memory. */
+static struct event_told *told_new(struct env *env, const struct event *event)
+{
+    struct event_told *told =
+        malloc(sizeof *told + event->key.size + event->scope.size + event->holder.size +
+               event->txn.size + event->why.size + 5);
+    if (!told)
+        return NULL;
+    char *at = told->texts;
+    told->next = NULL;
+    told->event = (struct hf_event){
+        .struct_size = sizeof told->event,
+        .kind = event->kind,
+        .at_ms = env_wall(env).us / 1000,
+        .key = copy_text(&at, event->key),
+        .scope = copy_text(&at, event->scope),
+        .holder = copy_text(&at, event->holder),
+        .txn = copy_text(&at, event->txn),
+        .token = event->token,
+        .count = event->count,
+        .status = event->status,
+        .why = copy_text(&at, event->why),
+        .request = event->request,
+        .bytes_sent = event->bytes_sent,
+        .bytes_received = event->bytes_received,
+        .took_us = event->took.us,
+    };
+    return told;
+}
+
+static void put_in_queue(struct events *events, struct event_told *told)
+{
+    env_mutex_lock(&events->queue.mutex);
+    bool dropped = !told || events->queue.count == EVENTS_MAX;
+    if (dropped) {
+        events->queue.dropped++;
+    } else {
+        told->event.dropped = events->queue.dropped;
+        events->queue.dropped = 0;
+        *events->queue.end = told;
+        events->queue.end = &told->next;
+        events->queue.count++;
+        env_cond_signal(&events->queue.changed);
+    }
+    env_mutex_unlock(&events->queue.mutex);
+    if (!dropped)
+        return;
+    free(told);
+    atomic_fetch_add_explicit(&events->dropped, 1, memory_order_relaxed);
+}
+
+void client_event(struct hf_client *client, const struct event *event)
+{
+    struct hf_client *owner = client->events.owner;
+    atomic_fetch_add_explicit(&owner->events.counts[event->kind],
+                              event->count > 0 ? event->count : 1, memory_order_relaxed);
+    if (owner->events.tell)
+        put_in_queue(&owner->events, told_new(owner->env, event));
+}
+
+void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status status)
+{
+    struct event event = { .kind = kind, .status = status };
+    char scope[SCOPE_TEXT_MAX + 1];
+    if (events_wanted(lock->client)) {
+        event.key = doc_key(lock->place->doc);
+        event.token = lock->token;
+        if (lock->scope_count > 0)
+            event.scope = view_of(scope_text(&lock->scopes[0], scope));
+    }
+    client_event(lock->client, &event);
+}
+
+/* ---- Requests ------------------------------------------------------------------------ */
+
+void events_saw(void *argument, const struct observation *seen)
+{
+    static const enum hf_request_kind kinds[CALL_KIND_COUNT] = {
+        [CALL_GET] = HF_REQUEST_GET,           [CALL_PUT] = HF_REQUEST_PUT,
+        [CALL_DELETE] = HF_REQUEST_DELETE,     [CALL_LIST] = HF_REQUEST_LIST,
+        [CALL_GET_FILE] = HF_REQUEST_GET_FILE, [CALL_PUT_FILE] = HF_REQUEST_PUT_FILE,
+    };
+    struct hf_client *client = argument;
+    struct events *events = &client->events;
+    enum hf_request_kind kind = kinds[seen->kind];
+    enum hf_status status = seen->error->status;
+    bool failed = status != HF_OK && status != HF_NOT_MODIFIED;
+    atomic_fetch_add_explicit(&events->requests[kind].calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&events->requests[kind].failed, failed, memory_order_relaxed);
+    atomic_fetch_add_explicit(&events->requests[kind].bytes,
+                              seen->bytes_sent + seen->bytes_received, memory_order_relaxed);
+    if (!events->tell)
+        return;
+    client_event(client,
+                 &(struct event){ .kind = HF_EVENT_REQUEST,
+                                  .key = seen->key,
+                                  .status = status,
+                                  .why = view_of(status == HF_OK ? "" : seen->error->why),
+                                  .request = kind,
+                                  .bytes_sent = seen->bytes_sent,
+                                  .bytes_received = seen->bytes_received,
+                                  .took = seen->took });
+}

@@ -1,0 +1,664 @@
+/* api_observe_test.c [sqlite]: what the header observe.h says of looking at leases, and at who is
+ * in the way; with holdfast.h alone. Keys and transactions are in api_key_test.c. */
+#include "holdfast.h"
+
+#include "test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_MAX 32
+
+static bool on_disk;
+static char *folder;
+
+/* ---- A scene ------------------------------------------------------------------------- */
+
+struct scene {
+    char url[256];
+    struct hf_client *client;
+    struct hf_error error;
+};
+
+static int begin(void **state)
+{
+    static int number;
+    struct scene *scene = calloc(1, sizeof *scene);
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    assert_non_null(scene);
+    snprintf(scene->url, sizeof scene->url, on_disk ? "sqlite:%s/%d.db" : "mem:", folder,
+             number++);
+    options.holder = "ada";
+    assert_status(HF_OK, hf_client_open(scene->url, &options, &scene->client, &scene->error),
+                  &scene->error);
+    *state = scene;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct scene *scene = *state;
+    hf_client_close(scene->client);
+    free(scene);
+    return 0;
+}
+
+static struct hf_lock *lock_of(struct scene *scene, const char *scope, int64_t ttl_ms)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *lock;
+    options.ttl_ms = ttl_ms;
+    options.no_renewal = true;
+    assert_status(HF_OK, hf_lock_new(scene->client, scope, &options, &lock, &scene->error),
+                  &scene->error);
+    return lock;
+}
+
+static struct hf_lock *held(struct scene *scene, const char *scope)
+{
+    struct hf_lock *lock = lock_of(scene, scope, 30000);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    return lock;
+}
+
+/* One who waits in line. */
+static struct hf_lock *waiting(struct scene *scene, const char *scope)
+{
+    struct hf_lock *lock = lock_of(scene, scope, 30000);
+    assert_status(HF_HELD, hf_lock_begin(lock, &scene->error), &scene->error);
+    return lock;
+}
+
+/* ---- What is shown ------------------------------------------------------------------- */
+
+struct shown {
+    char scope[64], holder[64], table[64];
+    enum hf_lease_state state;
+    enum hf_relation relation;
+    enum hf_change change;
+    size_t place, scope_count, waiters;
+    uint64_t token;
+    int64_t held_ms, remaining_ms, takeover_ms;
+    char lease[HF_LEASE_TEXT_MAX];
+};
+
+struct view_of_all {
+    struct shown shown[SHOWN_MAX];
+    size_t count, stop_after; /* 0: never */
+    size_t damaged, asked, refuse_at;
+    char damaged_key[128];
+};
+
+static void keep(struct view_of_all *all, const struct hf_lease_info *lease)
+{
+    struct shown *one = &all->shown[all->count++];
+    assert_true(all->count <= SHOWN_MAX);
+    assert_int_equal(lease->struct_size, sizeof *lease);
+    *one = (struct shown){ .state = lease->state,
+                           .relation = lease->relation,
+                           .place = lease->place,
+                           .scope_count = lease->scope_count,
+                           .waiters = lease->waiters,
+                           .token = lease->token,
+                           .held_ms = lease->held_ms,
+                           .remaining_ms = lease->remaining_ms,
+                           .takeover_ms = lease->takeover_ms };
+    snprintf(one->scope, sizeof one->scope, "%s",
+             lease->scope_count > 0 ? lease->scopes[0] : "");
+    snprintf(one->holder, sizeof one->holder, "%s", lease->holder);
+    snprintf(one->table, sizeof one->table, "%s", lease->table);
+    snprintf(one->lease, sizeof one->lease, "%s", lease->lease);
+}
+
+static bool keep_lease(void *argument, const struct hf_lease_info *lease)
+{
+    struct view_of_all *all = argument;
+    keep(all, lease);
+    return all->count != all->stop_after;
+}
+
+static bool keep_change(void *argument, enum hf_change change,
+                        const struct hf_lease_info *lease)
+{
+    struct view_of_all *all = argument;
+    keep(all, lease);
+    all->shown[all->count - 1].change = change;
+    return all->count != all->stop_after;
+}
+
+static void keep_damaged(void *argument, const char *key, const struct hf_error *why)
+{
+    struct view_of_all *all = argument;
+    assert_int_equal(why->status, HF_CORRUPT);
+    snprintf(all->damaged_key, sizeof all->damaged_key, "%s", key);
+    all->damaged++;
+}
+
+static bool proceed(void *argument)
+{
+    struct view_of_all *all = argument;
+    return ++all->asked != all->refuse_at;
+}
+
+static void list(struct scene *scene, const char *start, struct hf_list_options options,
+                 struct view_of_all *all)
+{
+    *all = (struct view_of_all){ .stop_after = all->stop_after };
+    assert_status(HF_OK,
+                  hf_locks_list(scene->client, start, &options, keep_lease, all, &scene->error),
+                  &scene->error);
+}
+
+/* ---- Lists --------------------------------------------------------------------------- */
+
+static void a_list_shows_who_holds_what_and_for_how_long(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_lock *lock = held(scene, "deploy");
+    struct hf_lock *in_line = waiting(scene, "deploy");
+    list(scene, "", HF_LIST_OPTIONS, &all);
+    assert_int_equal(all.count, 1);
+    const struct shown *one = &all.shown[0];
+    char lease[HF_LEASE_TEXT_MAX];
+    assert_string_equal(one->scope, "named:deploy");
+    assert_string_equal(one->holder, "ada");
+    assert_string_equal(one->table, "default/meta/deploy.json");
+    assert_int_equal(one->state, HF_LEASE_ACTIVE);
+    assert_int_equal(one->token, hf_lock_token(lock));
+    assert_int_equal(one->waiters, 1);
+    assert_in_range(one->remaining_ms, 1, 30000);
+    assert_true(one->held_ms >= 0 && one->takeover_ms >= one->remaining_ms);
+    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
+    assert_string_equal(one->lease, lease);
+    hf_lock_free(in_line);
+    hf_lock_free(lock);
+}
+
+static void those_who_wait_and_those_that_ended_are_shown_when_asked_for(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    struct hf_lock *done = held(scene, "deploy");
+    assert_status(HF_OK, hf_lock_complete(done, NULL, &scene->error), &scene->error);
+    struct hf_lock *lock = held(scene, "deploy"), *first = waiting(scene, "deploy");
+    struct hf_lock *second = waiting(scene, "deploy");
+    options.waiting = true;
+    list(scene, "", options, &all);
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.shown[1].state, HF_LEASE_WAITING);
+    assert_int_equal(all.shown[1].place, 1);
+    assert_int_equal(all.shown[2].place, 2);
+    assert_string_equal(all.shown[2].lease, "");
+    options.waiting = false;
+    options.ended = true;
+    list(scene, "", options, &all);
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.shown[0].state, HF_LEASE_COMPLETED);
+    assert_string_equal(all.shown[0].lease, "");
+    hf_lock_free(second);
+    hf_lock_free(first);
+    hf_lock_free(lock);
+    hf_lock_free(done);
+}
+
+static void a_list_has_what_starts_with_what_was_named(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_lock *locks[] = { held(scene, "jobs/a"), held(scene, "jobs/b"),
+                                held(scene, "path:/srv/x") };
+    list(scene, "jobs/", HF_LIST_OPTIONS, &all);
+    assert_int_equal(all.count, 2);
+    list(scene, "named:jobs/b", HF_LIST_OPTIONS, &all);
+    assert_int_equal(all.count, 1);
+    list(scene, "path:/srv", HF_LIST_OPTIONS, &all);
+    assert_int_equal(all.count, 1);
+    assert_string_equal(all.shown[0].scope, "path:/srv/x");
+    assert_status(HF_INVALID,
+                  hf_locks_list(scene->client, "nonsense:x", NULL, keep_lease, &all,
+                                &scene->error),
+                  &scene->error);
+    for (size_t i = 0; i < 3; i++)
+        hf_lock_free(locks[i]);
+}
+
+static void a_list_ends_when_the_caller_has_enough(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { .stop_after = 1 };
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    struct hf_lock *locks[] = { held(scene, "a"), held(scene, "b"), held(scene, "c") };
+    list(scene, "", HF_LIST_OPTIONS, &all);
+    assert_int_equal(all.count, 1);
+    options.proceed = proceed;
+    all = (struct view_of_all){ .refuse_at = 2 };
+    assert_status(HF_CANCELLED,
+                  hf_locks_list(scene->client, "", &options, keep_lease, &all, &scene->error),
+                  &scene->error);
+    assert_int_equal(all.count, 1);
+    for (size_t i = 0; i < 3; i++)
+        hf_lock_free(locks[i]);
+}
+
+/* By writing into the folder of a store. */
+static void what_is_damaged_is_told_and_the_rest_is_listed(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    char url[256], path[512];
+    hf_client_close(scene->client);
+    snprintf(url, sizeof url, "dir:%s/damaged-%d", folder, on_disk);
+    assert_status(HF_OK, hf_client_open(url, NULL, &scene->client, &scene->error),
+                  &scene->error);
+    struct hf_lock *lock = held(scene, "b");
+    snprintf(path, sizeof path, "%s/damaged-%d/default/meta/a.json", folder, on_disk);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("nonsense", file);
+    fclose(file);
+    assert_status(HF_CORRUPT,
+                  hf_locks_list(scene->client, "", NULL, keep_lease, &all, &scene->error),
+                  &scene->error);
+    assert_non_null(strstr(scene->error.why, "default/meta/a.json"));
+    options.damaged = keep_damaged;
+    list(scene, "", options, &all);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.damaged, 1);
+    assert_string_equal(all.damaged_key, "default/meta/a.json");
+    assert_status(HF_CORRUPT,
+                  hf_locks_show(scene->client, "a", NULL, NULL, NULL, NULL, &scene->error),
+                  &scene->error);
+    hf_lock_free(lock);
+}
+
+static void a_lease_whose_holder_is_gone_is_over_when_that_is_proven(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_lock *lock = lock_of(scene, "deploy", 100);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    hf_lock_detach(lock);
+    do {
+        list(scene, "", HF_LIST_OPTIONS, &all);
+        assert_int_equal(all.count, 1);
+    } while (all.shown[0].state == HF_LEASE_ACTIVE || all.shown[0].state == HF_LEASE_OVERDUE);
+    assert_int_equal(all.shown[0].state, HF_LEASE_OVER);
+    assert_int_equal(all.shown[0].takeover_ms, 0);
+    assert_true(all.shown[0].remaining_ms <= 0);
+}
+
+/* ---- One scope ----------------------------------------------------------------------- */
+
+struct audit {
+    char last[512];
+    size_t count;
+};
+
+static bool keep_audit(void *argument, const char *json)
+{
+    struct audit *audit = argument;
+    snprintf(audit->last, sizeof audit->last, "%s", json);
+    audit->count++;
+    return true;
+}
+
+static void a_scope_is_shown_with_all_that_is_in_its_way(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_table_info table = HF_TABLE_INFO;
+    struct hf_lock *tree = held(scene, "tree:/a"), *other = held(scene, "path:/z");
+    struct hf_lock *in_line = waiting(scene, "path:/a/b");
+    assert_status(HF_OK,
+                  hf_locks_show(scene->client, "path:/a/b", &table, keep_lease, NULL, &all,
+                                &scene->error),
+                  &scene->error);
+    assert_false(table.absent);
+    assert_string_equal(table.scope, "path:/a/b");
+    assert_true(table.next_token > hf_lock_token(other));
+    assert_true(table.ttl_max_ms == 3600000 && table.margin_ms > 0);
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.shown[0].relation, HF_RELATION_IN_WAY);
+    assert_int_equal(all.shown[1].relation, HF_RELATION_NONE);
+    assert_int_equal(all.shown[2].relation, HF_RELATION_OF_SCOPE);
+    hf_lock_free(in_line);
+    hf_lock_free(other);
+    hf_lock_free(tree);
+}
+
+static void a_scope_that_nobody_ever_locked_is_absent(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_table_info table = HF_TABLE_INFO;
+    assert_status(HF_OK,
+                  hf_locks_show(scene->client, "x", &table, NULL, NULL, NULL, &scene->error),
+                  &scene->error);
+    assert_true(table.absent);
+    assert_string_equal(table.table, "default/meta/x.json");
+    assert_status(HF_INVALID,
+                  hf_locks_show(scene->client, "no such scope", &table, NULL, NULL, NULL,
+                                &scene->error),
+                  &scene->error);
+    table.struct_size = 0;
+    assert_status(HF_INVALID,
+                  hf_locks_show(scene->client, "x", &table, NULL, NULL, NULL, &scene->error),
+                  &scene->error);
+}
+
+static void what_people_did_is_on_record(void **state)
+{
+    struct scene *scene = *state;
+    struct audit audit = { .count = 0 };
+    char lease[HF_LEASE_TEXT_MAX];
+    struct hf_lock *lock = held(scene, "deploy");
+    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_break(scene->client, lease, "eve", "stuck", &scene->error),
+                  &scene->error);
+    assert_status(HF_OK,
+                  hf_locks_show(scene->client, "deploy", NULL, NULL, keep_audit, &audit,
+                                &scene->error),
+                  &scene->error);
+    assert_int_equal(audit.count, 1);
+    assert_non_null(strstr(audit.last, "\"eve\""));
+    assert_non_null(strstr(audit.last, "\"stuck\""));
+    hf_lock_free(lock);
+}
+
+/* ---- Watching ------------------------------------------------------------------------ */
+
+static void look(struct scene *scene, struct hf_watch *watch, struct view_of_all *all)
+{
+    *all = (struct view_of_all){ .stop_after = all->stop_after };
+    assert_status(HF_OK, hf_watch_look(watch, keep_change, all, &scene->error), &scene->error);
+}
+
+static void a_watch_tells_what_changed_between_two_looks(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_watch *watch;
+    struct hf_lock *lock = held(scene, "deploy");
+    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
+                  &scene->error);
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.shown[0].change, HF_CHANGE_GRANTED);
+    struct hf_lock *in_line = waiting(scene, "deploy"), *third = waiting(scene, "deploy");
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
+    assert_int_equal(all.shown[1].change, HF_CHANGE_WAITING);
+    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
+    while (hf_lock_poll(in_line, &scene->error) == HF_HELD)
+        continue;
+    assert_status(HF_OK, hf_lock_cancel(third, &scene->error), &scene->error);
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.shown[0].change, HF_CHANGE_GRANTED);
+    bool ended = false, left = false;
+    for (size_t i = 1; i < 3; i++) {
+        ended = ended || all.shown[i].change == HF_CHANGE_ENDED;
+        left = left || all.shown[i].change == HF_CHANGE_LEFT;
+        assert_string_equal(all.shown[i].scope, "named:deploy");
+    }
+    assert_true(ended && left);
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
+    hf_watch_free(watch);
+    hf_lock_free(third);
+    hf_lock_free(in_line);
+    hf_lock_free(lock);
+}
+
+/* Only by watching, so that no clock proves it at once. */
+static void a_watch_tells_when_a_lease_is_overdue_and_then_over(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct view_of_all all = { 0 };
+    struct hf_watch *watch;
+    options.takeover_observed = true;
+    hf_client_close(scene->client);
+    assert_status(HF_OK, hf_client_open(scene->url, &options, &scene->client, &scene->error),
+                  &scene->error);
+    struct hf_lock *lock = lock_of(scene, "deploy", 100);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    hf_lock_detach(lock);
+    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
+                  &scene->error);
+    enum hf_change seen[4];
+    size_t count = 0;
+    do {
+        look(scene, watch, &all);
+        assert_int_equal(all.count, 1);
+        if (all.shown[0].change != HF_CHANGE_NONE)
+            seen[count++] = all.shown[0].change;
+        assert_true(count <= 3);
+    } while (all.shown[0].state != HF_LEASE_OVER);
+    assert_int_equal(count, 3);
+    assert_int_equal(seen[0], HF_CHANGE_GRANTED);
+    assert_int_equal(seen[1], HF_CHANGE_OVERDUE);
+    assert_int_equal(seen[2], HF_CHANGE_OVER);
+    hf_watch_free(watch);
+}
+
+static void a_look_that_was_stopped_takes_nothing_for_gone(void **state)
+{
+    struct scene *scene = *state;
+    struct view_of_all all = { 0 };
+    struct hf_watch *watch;
+    struct hf_lock *a = held(scene, "a"), *b = held(scene, "b");
+    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
+                  &scene->error);
+    all.stop_after = 1;
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 1);
+    all.stop_after = 0;
+    look(scene, watch, &all);
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
+    assert_int_equal(all.shown[1].change, HF_CHANGE_GRANTED);
+    hf_watch_free(watch);
+    hf_lock_free(b);
+    hf_lock_free(a);
+}
+
+/* ---- Who is in the way --------------------------------------------------------------- */
+
+static void held_says_by_whom_on_which_scope_and_for_how_long(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_blocker blocker = HF_BLOCKER;
+    struct hf_lock *lock = held(scene, "path:/b"), *wanted;
+    const char *scopes[] = { "path:/a", "path:/b" };
+    assert_status(HF_OK,
+                  hf_lock_new_many(scene->client, scopes, 2, NULL, &wanted, &scene->error),
+                  &scene->error);
+    assert_status(HF_HELD, hf_lock_acquire(wanted, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_blocker(wanted, &blocker, &scene->error), &scene->error);
+    assert_string_equal(blocker.scope, "path:/b");
+    assert_string_equal(blocker.holder, "ada");
+    assert_int_equal(blocker.state, HF_LEASE_ACTIVE);
+    assert_int_equal(blocker.token, hf_lock_token(lock));
+    assert_int_equal(blocker.scopes_blocked, 1);
+    assert_in_range(blocker.remaining_ms, 1, 30000);
+    assert_true(blocker.retry_ms >= blocker.remaining_ms && blocker.held_ms >= 0);
+    assert_status(HF_TIMEOUT, hf_lock_acquire(wanted, 10, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_blocker(wanted, &blocker, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
+    assert_status(HF_NOT_FOUND, hf_lock_blocker(wanted, &blocker, &scene->error),
+                  &scene->error);
+    hf_lock_free(wanted);
+    hf_lock_free(lock);
+}
+
+static bool count_blockers(void *argument, const char *scope, const struct hf_lease_info *lease)
+{
+    size_t *count = argument;
+    assert_string_equal(scope, lease->scopes[0]);
+    ++*count;
+    return true;
+}
+
+static void every_scope_that_is_leased_has_its_blocker(void **state)
+{
+    struct scene *scene = *state;
+    size_t count = 0;
+    struct hf_lock *a = held(scene, "path:/a"), *b = held(scene, "path:/b"), *wanted;
+    const char *scopes[] = { "path:/a", "path:/b", "path:/c" };
+    assert_status(HF_OK,
+                  hf_lock_new_many(scene->client, scopes, 3, NULL, &wanted, &scene->error),
+                  &scene->error);
+    assert_status(HF_OK, hf_lock_blockers(wanted, count_blockers, &count, &scene->error),
+                  &scene->error);
+    assert_int_equal(count, 2);
+    hf_lock_free(wanted);
+    hf_lock_free(b);
+    hf_lock_free(a);
+}
+
+static void already_says_who_did_it_and_when_it_may_be_done_again(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_blocker blocker = HF_BLOCKER;
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *lock;
+    options.once_per_ms = 60000;
+    assert_status(HF_OK, hf_lock_new(scene->client, "nightly", &options, &lock, &scene->error),
+                  &scene->error);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_complete(lock, NULL, &scene->error), &scene->error);
+    assert_status(HF_ALREADY, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_blocker(lock, &blocker, &scene->error), &scene->error);
+    assert_int_equal(blocker.state, HF_LEASE_COMPLETED);
+    assert_string_equal(blocker.holder, "ada");
+    assert_in_range(blocker.retry_ms, 1, 60000);
+    hf_lock_free(lock);
+}
+
+/* ---- Handles ------------------------------------------------------------------------- */
+
+static void a_lease_as_text_says_what_it_is_of(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lease_name name = HF_LEASE_NAME;
+    char lease[HF_LEASE_TEXT_MAX], scope[HF_SCOPE_TEXT_MAX];
+    struct hf_lock *lock = held(scene, "a/b");
+    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lease_parse(lease, &name, &scene->error), &scene->error);
+    assert_int_equal(name.token, hf_lock_token(lock));
+    assert_string_equal(name.ns, "default");
+    assert_string_equal(name.key, "a/b");
+    assert_string_equal(name.table, "default/meta/a/b.json");
+    assert_status(HF_INVALID, hf_lease_parse("deploy", &name, &scene->error), &scene->error);
+    assert_int_equal(hf_lock_ttl_ms(lock), 30000);
+    assert_status(HF_OK, hf_lock_scope(lock, 0, scope, &scene->error), &scene->error);
+    assert_string_equal(scope, "named:a/b");
+    assert_status(HF_NOT_FOUND, hf_lock_scope(lock, 1, scope, &scene->error), &scene->error);
+    assert_status(HF_OK, hf_lock_trouble(lock, &scene->error), &scene->error);
+    hf_lock_free(lock);
+}
+
+struct waiter {
+    struct hf_lock *lock;
+    struct hf_txn *txn;
+    struct hf_error error;
+};
+
+static void *wait_for_lock(void *argument)
+{
+    struct waiter *waiter = argument;
+    const char *names[] = { "deploy" };
+    struct hf_key *key;
+    if (waiter->lock)
+        hf_lock_acquire(waiter->lock, 20000, &waiter->error);
+    else
+        hf_txn_acquire(waiter->txn, names, 1, NULL, 20000, &key, &waiter->error);
+    return NULL;
+}
+
+/* Asked again and again, since the wait may not have begun. */
+static void interrupt_all(struct scene *scene, struct waiter *waiter)
+{
+    struct view_of_all all = { 0 };
+    struct hf_list_options options = HF_LIST_OPTIONS;
+    pthread_t thread;
+    options.waiting = true;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, waiter), 0);
+    do
+        list(scene, "", options, &all);
+    while (all.count < 2);
+    do {
+        hf_lock_interrupt(waiter->lock);
+        hf_txn_interrupt(waiter->txn);
+        list(scene, "", options, &all);
+    } while (all.count > 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(waiter->error.status, HF_CANCELLED);
+}
+
+static void a_wait_is_interrupted_from_another_thread(void **state)
+{
+    struct scene *scene = *state;
+    struct waiter waiter = { .lock = lock_of(scene, "deploy", 30000) };
+    struct hf_lock *lock = held(scene, "deploy");
+    interrupt_all(scene, &waiter);
+    hf_lock_free(waiter.lock);
+    waiter.lock = NULL;
+    assert_status(HF_OK, hf_txn_begin(scene->client, NULL, &waiter.txn, &scene->error),
+                  &scene->error);
+    assert_status(HF_OK, hf_txn_trouble(waiter.txn, &scene->error), &scene->error);
+    interrupt_all(scene, &waiter);
+    hf_txn_free(waiter.txn);
+    hf_lock_free(lock);
+}
+
+static void every_state_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(hf_lease_state_name(HF_LEASE_OVERDUE), "overdue");
+    assert_string_equal(hf_mode_name(HF_SHARED), "shared");
+    assert_string_equal(hf_proof_name(HF_PROOF_WATCHED), "watched");
+    assert_string_equal(hf_change_name(HF_CHANGE_LEFT), "left");
+    assert_string_equal(hf_txn_state_name(HF_TXN_ROLLBACK), "rollback");
+    assert_string_equal(hf_change_name(HF_CHANGE_COUNT), "unknown");
+}
+
+/* ---- Rows ---------------------------------------------------------------------------- */
+
+#define STORY(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(a_list_shows_who_holds_what_and_for_how_long),
+        STORY(those_who_wait_and_those_that_ended_are_shown_when_asked_for),
+        STORY(a_list_has_what_starts_with_what_was_named),
+        STORY(a_list_ends_when_the_caller_has_enough),
+        STORY(what_is_damaged_is_told_and_the_rest_is_listed),
+        STORY(a_lease_whose_holder_is_gone_is_over_when_that_is_proven),
+        STORY(a_scope_is_shown_with_all_that_is_in_its_way),
+        STORY(a_scope_that_nobody_ever_locked_is_absent),
+        STORY(what_people_did_is_on_record),
+        STORY(a_watch_tells_what_changed_between_two_looks),
+        STORY(a_watch_tells_when_a_lease_is_overdue_and_then_over),
+        STORY(a_look_that_was_stopped_takes_nothing_for_gone),
+        STORY(held_says_by_whom_on_which_scope_and_for_how_long),
+        STORY(every_scope_that_is_leased_has_its_blocker),
+        STORY(already_says_who_did_it_and_when_it_may_be_done_again),
+        STORY(a_lease_as_text_says_what_it_is_of),
+        STORY(a_wait_is_interrupted_from_another_thread),
+        cmocka_unit_test(every_state_has_a_name),
+    };
+    on_disk = argc > 1 && strcmp(argv[1], "sqlite") == 0;
+    folder = test_dir_make();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    test_dir_remove(folder);
+    return failed;
+}
