@@ -8,6 +8,7 @@ import ctypes
 import os
 import re
 import sys
+import tempfile
 
 from api_kit import store_of
 from tap_kit import end, tell
@@ -146,11 +147,123 @@ def use_transaction(client):
     return decision.value == 0 and [read_key(client, name) for name in names] == [b"60", b"40"]
 
 
+class IndexOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("fields", ctypes.POINTER(ctypes.c_char_p)),
+                ("field_count", ctypes.c_size_t), ("key", ctypes.c_char_p), ("time", ctypes.c_char_p),
+                ("digits", ctypes.c_uint), ("no_foreign", ctypes.c_bool)]
+
+
+def use_index(client):
+    index, record = handle(), handle()
+    fields = (ctypes.c_char_p * 3)(b"host", b"owner", b"seen")
+    options = sized(IndexOptions, fields=fields, field_count=3, key=b"host", time=b"seen")
+    values = (ctypes.c_char_p * 4)(b"host", b"a.example", b"owner", b"ada")
+    library.hf_index_create(client, b"python", ctypes.byref(options), None, ctypes.byref(index))
+    library.hf_index_put(index, values, ctypes.c_size_t(2))
+    library.hf_index_compile(index, None, None)
+    library.hf_index_get(index, b"a.example", ctypes.byref(record))
+    library.dll.hf_index_record_value.restype = ctypes.c_char_p
+    found = library.dll.hf_index_record_value(record, b"owner", None)
+    library.dll.hf_index_record_free(record)
+    library.dll.hf_index_close(index)
+    return found == b"ada"
+
+
+class Order(ctypes.Structure):
+    """struct hf_merge_options and hf_compact_settings, as a program knows them that was compiled when there were no
+    more members: the others have their defaults."""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("format", ctypes.c_int), ("key", ctypes.c_char_p)]
+
+
+def use_merge(_client):
+    with tempfile.TemporaryDirectory(prefix="holdfast-ctypes-") as folder:
+        paths = [os.path.join(folder, name) for name in ("1", "2", "out")]
+        for path, text in zip(paths, (b"b\n", b"a\n")):
+            with open(path, "wb") as file:
+                file.write(text)
+        inputs = (ctypes.c_char_p * 2)(*(path.encode() for path in paths[:2]))
+        library.hf_merge(inputs, ctypes.c_size_t(2), paths[2].encode(), ctypes.byref(sized(Order, key=b"1")), None)
+        with open(paths[2], "rb") as file:
+            return file.read() == b"a\nb\n"
+
+
+def use_election(client):
+    member, ranks = handle(), []
+    members = (ctypes.c_char_p * 2)(b"anna", b"joe")
+    for name in members:
+        rank = ctypes.c_size_t(9)
+        library.hf_elect_rank(None, members, ctypes.c_size_t(2), name, ctypes.byref(rank), None)
+        ranks.append(rank.value)
+    rank = ctypes.c_size_t(9)
+    library.hf_elect_join(client, b"python", None, ctypes.byref(member))
+    library.hf_elect_rank_own(member, None, ctypes.byref(rank), None)
+    library.dll.hf_elect_leave(member)
+    return sorted(ranks) == [0, 1] and rank.value == 0
+
+
+class Merger(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("merge", ctypes.c_void_p),
+                ("argument", ctypes.c_void_p)]
+
+
+class MergerSource(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("path", ctypes.c_char_p), ("size", ctypes.c_uint64)]
+
+
+class MergerJob(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("sources", ctypes.POINTER(MergerSource)),
+                ("source_count", ctypes.c_size_t), ("partition", ctypes.c_char_p), ("level", ctypes.c_uint),
+                ("output", ctypes.c_char_p)]
+
+
+class WorkerOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("mode", ctypes.c_int), ("force", ctypes.c_bool),
+                ("jobs", ctypes.c_uint), ("threads", ctypes.c_uint), ("memory_bytes", ctypes.c_uint64),
+                ("poll_ms", ctypes.c_int64), ("label", ctypes.c_char_p), ("merger", ctypes.POINTER(Merger)),
+                ("event", ctypes.c_void_p), ("argument", ctypes.c_void_p)]
+
+
+MERGE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(MergerJob), ctypes.c_void_p, ctypes.c_void_p)
+
+
+def use_compaction(client):
+    compact, merged = handle(), []
+
+    def join(_argument, job, _merged, _error):
+        sources = [job[0].sources[i].path for i in range(job[0].source_count)]
+        with open(job[0].output, "wb") as output:
+            for source in sources:
+                with open(source, "rb") as file:
+                    output.write(file.read())
+        merged.append(len(sources))
+        return 0
+
+    merge = MERGE(join)
+    merger = sized(Merger, merge=ctypes.cast(merge, ctypes.c_void_p))
+    options = sized(WorkerOptions, force=True, merger=ctypes.pointer(merger))
+    with tempfile.TemporaryDirectory(prefix="holdfast-ctypes-") as folder:
+        paths = [os.path.join(folder, name) for name in ("1", "2")]
+        for path in paths:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"{path}\n")
+        library.hf_compact_open(client, b"python", None, ctypes.byref(compact))
+        library.hf_compact_create(compact, ctypes.byref(sized(Order, key=b"1")))
+        library.hf_compact_ingest(compact, (ctypes.c_char_p * 2)(*(path.encode() for path in paths)), ctypes.c_size_t(2),
+                                  None, None)
+        library.hf_compact_run(compact, ctypes.byref(options), None)
+        library.dll.hf_compact_close(compact)
+    return merged == [2]
+
+
 CASES = [
     ("a lock is held alone, and tokens rise", use_lock),
     ("a fenced object is written and read", use_fenced),
     ("a key is changed under its lease, and only as the version that was named", use_key),
     ("a transaction changes two keys", use_transaction),
+    ("a merge makes one file of two", use_merge),
+    ("compaction calls a merger that is a Python function", use_compaction),
+    ("an index finds a record that was put and compiled", use_index),
+    ("an election ranks, with a store and without one", use_election),
 ]
 
 
@@ -160,7 +273,9 @@ def check_layouts():
     for name in sorted(os.listdir(INCLUDE)):
         with open(os.path.join(INCLUDE, name), encoding="utf-8") as file:
             text += re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-    for kind, name in ((Error, "hf_error"), (LockOptions, "hf_lock_options"), (KeyInfo, "hf_key_info"), (KeyIf, "hf_key_if")):
+    for kind, name in ((Error, "hf_error"), (LockOptions, "hf_lock_options"), (KeyInfo, "hf_key_info"), (KeyIf, "hf_key_if"),
+                       (IndexOptions, "hf_index_options"), (Merger, "hf_merger"), (MergerSource, "hf_merger_source"),
+                       (MergerJob, "hf_merger_job"), (WorkerOptions, "hf_compact_worker_options")):
         body = re.search(r"struct %s \{(.*?)\n\};" % name, text, re.S).group(1)
         members = [re.search(r"\(\*(\w+)\)|(\w+)(?:\[[^]]*\])?\s*$", member.strip()) for member in body.split(";") if member.strip()]
         members = [match.group(1) or match.group(2) for match in members]

@@ -4,12 +4,16 @@
 #include <holdfast.h>
 
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace
 {
@@ -43,6 +47,10 @@ template <typename T, void (*free_handle)(T *)> struct Free {
 using Client = std::unique_ptr<hf_client, Free<hf_client, hf_client_close>>;
 using Lock = std::unique_ptr<hf_lock, Free<hf_lock, hf_lock_free>>;
 using Key = std::unique_ptr<hf_key, Free<hf_key, hf_key_free>>;
+using Compact = std::unique_ptr<hf_compact, Free<hf_compact, hf_compact_close>>;
+using Index = std::unique_ptr<hf_index, Free<hf_index, hf_index_close>>;
+using Record = std::unique_ptr<hf_index_record, Free<hf_index_record, hf_index_record_free>>;
+using Member = std::unique_ptr<hf_elect_member, Free<hf_elect_member, hf_elect_leave>>;
 using Txn = std::unique_ptr<hf_txn, Free<hf_txn, hf_txn_free>>;
 
 Client open_client(const char *url)
@@ -140,6 +148,125 @@ void use_transaction(hf_client *client)
     expect(read_key(client, names[0]) == "60" && read_key(client, names[1]) == "40", "both are there");
 }
 
+// A scratch folder with two files, "1" and "2".
+class Files
+{
+  public:
+    Files(const char *first, const char *second)
+    {
+        expect(mkdtemp(folder) != nullptr, "a scratch folder");
+        write("1", first);
+        write("2", second);
+    }
+    ~Files() { std::filesystem::remove_all(folder); }
+    std::string path(const std::string &name) const { return folder + ("/" + name); }
+    std::string read(const std::string &name) const
+    {
+        std::ifstream file(path(name));
+        return { std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>() };
+    }
+
+  private:
+    void write(const std::string &name, const char *text) { std::ofstream(path(name)) << text; }
+    char folder[32] = "/tmp/holdfast-user-XXXXXX";
+};
+
+void use_merge(hf_client *)
+{
+    Files files("id,when\n1,2026-01-01T00:00:00Z\n", "id,when\n1,2026-01-02T00:00:00Z\n");
+    const std::string first = files.path("1"), second = files.path("2");
+    const char *inputs[] = { first.c_str(), second.c_str() };
+    hf_merge_options options = HF_MERGE_OPTIONS;
+    hf_merge_report report = HF_MERGE_REPORT;
+    Error error;
+    options.format = HF_MERGE_CSV;
+    options.key = "id";
+    options.time = "when";
+    error = hf_merge(inputs, 2, files.path("out").c_str(), &options, &report, error);
+    expect(files.read("out") == "id,when\n1,2026-01-02T00:00:00Z\n" && report.rows_superseded == 1,
+           "the latest of each key is there");
+}
+
+// The smallest format of one's own: bytes, one after the other.
+hf_status join_sources(void *argument, const hf_merger_job *job, hf_merged *, hf_error *)
+{
+    std::ofstream output(job->output);
+    for (size_t i = 0; i < job->source_count; i++)
+        output << std::ifstream(job->sources[i].path).rdbuf();
+    ++*static_cast<int *>(argument);
+    return HF_OK;
+}
+
+void use_compaction(hf_client *client)
+{
+    const std::string own = std::to_string(getpid()); // equal files would be taken once
+    Files files(("one of " + own).c_str(), ("two of " + own).c_str());
+    const std::string first = files.path("1"), second = files.path("2");
+    const char *paths[] = { first.c_str(), second.c_str() };
+    hf_compact_settings settings = HF_COMPACT_SETTINGS;
+    hf_compact_worker_options options = HF_COMPACT_WORKER_OPTIONS;
+    hf_compact_totals totals = HF_COMPACT_TOTALS;
+    hf_merger merger = HF_MERGER;
+    hf_compact *made = nullptr;
+    Error error;
+    int merged = 0;
+    error = hf_compact_open(client, "cpp", nullptr, &made, error);
+    Compact compact(made);
+    settings.format = HF_MERGE_EXEC;
+    settings.command = "my-engine {inputs} {output}";
+    error = hf_compact_create(compact.get(), &settings, error);
+    error = hf_compact_ingest(compact.get(), paths, 2, nullptr, nullptr, error);
+    merger.name = "my-engine";
+    merger.merge = join_sources;
+    merger.argument = &merged;
+    options.merger = &merger;
+    options.force = true;
+    error = hf_compact_run(compact.get(), &options, &totals, error);
+    expect(merged == 1 && totals.groups_committed == 1, "our merger merged");
+}
+
+void use_index(hf_client *client)
+{
+    static const char *const fields[] = { "host", "owner", "seen" };
+    const hf_index_value values[] = { { "host", "a.example" }, { "owner", "ada" } };
+    hf_index_options options = HF_INDEX_OPTIONS;
+    hf_index *made = nullptr;
+    hf_index_record *found = nullptr;
+    Error error;
+    options.fields = fields;
+    options.field_count = 3;
+    options.key = "host";
+    options.time = "seen";
+    error = hf_index_create(client, "cpp", &options, nullptr, &made, error);
+    Index index(made);
+    error = hf_index_put(index.get(), values, 2, error);
+    error = hf_index_compile(index.get(), nullptr, nullptr, error);
+    error = hf_index_get(index.get(), "a.example", &found, error);
+    Record record(found);
+    expect(std::string(hf_index_record_value(found, "owner", nullptr)) == "ada", "it is found");
+}
+
+void use_election(hf_client *client)
+{
+    const hf_elect_part parts[] = { { "writer-1", 40 }, { "writer-2", 7 } };
+    const char *const members[] = { "anna", "joe" };
+    hf_elect_work work = HF_ELECT_WORK;
+    hf_elect_options options = HF_ELECT_OPTIONS;
+    hf_elect_member *made = nullptr;
+    size_t anna = 2, joe = 2, own = 2;
+    Error error;
+    work.parts = parts;
+    work.part_count = 2;
+    error = hf_elect_rank(&work, members, 2, "anna", &anna, nullptr, error);
+    error = hf_elect_rank(&work, members, 2, "joe", &joe, nullptr, error);
+    expect(anna + joe == 1, "one is first, the other second");
+    options.name = "anna";
+    error = hf_elect_join(client, "cpp", &options, &made, error);
+    Member member(made);
+    error = hf_elect_rank_own(member.get(), &work, &own, nullptr, error);
+    expect(own == 0 && hf_elect_starts_in_ms(own, 10000, 0) == 0, "alone it starts at once");
+}
+
 const struct {
     const char *sentence;
     std::function<void(hf_client *)> use;
@@ -148,6 +275,10 @@ const struct {
     { "C++: a fenced object is written and read", use_fenced },
     { "C++: a key is changed under its lease, and only as the version that was named", use_key },
     { "C++: a transaction changes two keys", use_transaction },
+    { "C++: a merge keeps the latest record of each key", use_merge },
+    { "C++: compaction calls a merger of the program's own", use_compaction },
+    { "C++: an index finds a record that was put and compiled", use_index },
+    { "C++: an election ranks, with a store and without one", use_election },
 };
 
 } // namespace

@@ -638,6 +638,9 @@ static void a_value_that_no_table_has_is_unknown(void **state)
         assert_string_equal(hf_status_text(status), "unknown status");
         assert_int_equal(hf_status_exit_code(status), 1);
         assert_string_equal(hf_key_outcome_name((enum hf_key_outcome)values[i]), "unknown");
+        assert_string_equal(hf_store_call_name((enum hf_store_call)values[i]), "unknown");
+        assert_string_equal(hf_store_clock_name((enum hf_store_clock)values[i]), "unknown");
+        assert_string_equal(hf_finding_name((enum hf_finding)values[i]), "unknown");
     }
 }
 

@@ -117,8 +117,7 @@ def without_name(header):
     return initial(header.opening.split(": ", 1)[1])
 
 
-def commands_in_markdown(headers):
-    declared = {name for header in headers for name, _ in header.calls()}
+def commands_in_markdown():
     yield "## Commands"
     yield ""
     yield "What each command of the program is made of: whatever it does, a program in C can do by these calls."
@@ -126,7 +125,7 @@ def commands_in_markdown(headers):
     yield "| command | calls |"
     yield "|---|---|"
     for command, calls, note in read_commands():
-        shown = [f"`{name}`" + ("" if name in declared else " (planned)") for name in calls]
+        shown = [f"`{name}`" for name in calls]
         yield f"| `{command}` | {', '.join(shown)}{' ' if shown and note else ''}{note} |"
     yield ""
 
@@ -137,7 +136,7 @@ def page():
     for header in headers:
         anchor = re.sub(r"[^a-z0-9-]", "", header.name)
         lines.append(f"| [`{header.name}`](#{anchor}) | {escape(header.title())} | {len(header.calls()) or ''} |")
-    lines += ["", *commands_in_markdown(headers)]
+    lines += ["", *commands_in_markdown()]
     for header in headers:
         lines += header_in_markdown(header)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
