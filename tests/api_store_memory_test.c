@@ -44,7 +44,7 @@ static enum hf_status get_object(struct place *place)
     return status;
 }
 
-static enum hf_status put_object(struct place *place)
+static enum hf_status write_object(struct place *place)
 {
     return hf_store_put(place->store, "b", "2", 1, NULL, NULL, &place->error);
 }
@@ -86,14 +86,14 @@ static const struct {
     enum hf_status (*call)(struct place *place);
 } calls[] = {
     { "open", open_and_close },   { "client", open_client }, { "get", get_object },
-    { "put", put_object },        { "list", list_objects },  { "copy", copy_objects },
+    { "put", write_object },      { "list", list_objects },  { "copy", copy_objects },
     { "delete", delete_objects }, { "url", make_absolute },  { "repair", repair },
 };
 
 static void a_call_without_memory_is_unavailable_and_leaks_nothing(void **state)
 {
     struct place *place = *state;
-    put_text(place, "a", "1");
+    put_object(place, "a", "1");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         enum hf_status status;
         for (long n = 0;; n++) {
@@ -110,7 +110,7 @@ static void a_call_without_memory_is_unavailable_and_leaks_nothing(void **state)
         if (status != HF_OK)
             fail_msg("%s: %s: %s", calls[i].name, hf_status_name(status), place->error.why);
     }
-    assert_holds(place->store, "copy/", "1");
+    assert_object_holds(place->store, "copy/", "1");
 }
 
 int main(int argc, char **argv)

@@ -199,7 +199,6 @@ struct cli {
     int wait_status;
     struct output out;
     struct hf_store *handle; /* of --store, once opened */
-    struct store *store;     /* the same, for commands that are not written against it yet */
     bool counts_requests;    /* to be set before it is opened: */
     atomic_uint_fast64_t requests;
     struct view store_url; /* of that store, absolute; data NULL: not found out yet */
@@ -239,7 +238,7 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url);
 /* Says on a terminal that nobody else shares this store, if it is there by default. */
 void cli_tell_default_store(struct cli *cli);
 
-/* Opens the store of --store, $HOLDFAST_STORE or the default into cli->handle and cli->store: for
+/* Opens the store of --store, $HOLDFAST_STORE or the default into cli->handle: for
  * locks and all that is built on them, or for objects by hand. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);

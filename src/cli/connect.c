@@ -2,7 +2,6 @@
 #include "cli/connect.h"
 
 #include "cli/trace.h"
-#include "lock/client.h"
 
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -48,7 +47,7 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     return hf_store_open(text.data, &options, ret_store, &cli->error);
 }
 
-static enum hf_status open_main(struct cli *cli, bool coordinates, struct hf_store **ret_store)
+static enum hf_status open_main(struct cli *cli, bool coordinates)
 {
     struct view url = { NULL, 0 };
     enum hf_status status = cli_find_store(cli, &url);
@@ -56,25 +55,17 @@ static enum hf_status open_main(struct cli *cli, bool coordinates, struct hf_sto
         return status;
     if (coordinates && !cli->command->only_reads)
         cli_tell_default_store(cli);
-    return cli_open_url(cli, url, coordinates, cli->command->only_reads, ret_store);
-}
-
-static enum hf_status open_into_cli(struct cli *cli, bool coordinates)
-{
-    enum hf_status status = open_main(cli, coordinates, &cli->handle);
-    if (status == HF_OK)
-        cli->store = cli->handle->store;
-    return status;
+    return cli_open_url(cli, url, coordinates, cli->command->only_reads, &cli->handle);
 }
 
 enum hf_status cli_open_store(struct cli *cli)
 {
-    return open_into_cli(cli, /* coordinates */ true);
+    return open_main(cli, /* coordinates */ true);
 }
 
 enum hf_status cli_open_objects(struct cli *cli)
 {
-    return open_into_cli(cli, /* coordinates */ false);
+    return open_main(cli, /* coordinates */ false);
 }
 
 /* ---- Clients ------------------------------------------------------------------------- */
