@@ -331,15 +331,18 @@ static enum hf_status list_all(struct listing *listing)
 {
     struct cli *cli = listing->cli;
     struct hf_list_options options = HF_LIST_OPTIONS;
+    struct hf_error error;
     options.damaged = note_damage;
     options.proceed = not_interrupted;
     enum hf_status status =
         hf_keys_list(listing->client, cli->argument_count > 0 ? cli->arguments[0] : "",
-                     &options, list_key, listing, &cli->error);
+                     &options, list_key, listing, &error);
     if (status == HF_CANCELLED)
-        interrupt_check(&cli->error);
-    if (status == HF_OK)
-        status = listing->status;
+        interrupt_check(&error);
+    if (status != HF_OK)
+        cli->error = error;
+    else
+        status = listing->status; /* whose error is the command's already */
     if (status == HF_OK && listing->grid.count > 0)
         status = write_rows(listing);
     if (status != HF_OK)

@@ -291,14 +291,16 @@ static enum hf_status list_all(struct listing *listing, struct hf_client *client
 {
     struct cli *cli = listing->cli;
     struct hf_list_options options = HF_LIST_OPTIONS;
+    struct hf_error error;
     options.damaged = note_damage;
     options.proceed = not_interrupted;
-    enum hf_status status =
-        hf_txns_list(client, state, &options, list_txn, listing, &cli->error);
+    enum hf_status status = hf_txns_list(client, state, &options, list_txn, listing, &error);
     if (status == HF_CANCELLED)
-        interrupt_check(&cli->error);
-    if (status == HF_OK)
-        status = listing->status;
+        interrupt_check(&error);
+    if (status != HF_OK)
+        cli->error = error;
+    else
+        status = listing->status; /* whose error is the command's already */
     if (status == HF_OK && listing->grid.count > 0)
         status = write_rows(listing);
     return status;
