@@ -23,6 +23,8 @@
 #define INFO(i)          play_key_info(play, i)
 #define IF(i)            play_key_if(play, i)
 #define DECISION(i)      ((enum hf_decision)(play_byte(play, i) % 3))
+#define TXN_TEXT(i)      (play_byte(play, i) < 0x80 ? play->txn_id : play_text(play, i))
+#define REPORT(i, type)  ((struct type *)play_report(play, i, sizeof(struct type)))
 #define DECIDED(i)       ((enum hf_decision *)OUT(i, word))
 #define ERROR(i)         play_error(play, i)
 
@@ -40,6 +42,14 @@
     ROW(hf_client_close, hf_client_close(TAKE(CLIENT, 0)))
 
 #define LOCK_CALLS(ROW)                                                                        \
+    ROW(hf_lock_interrupt, hf_lock_interrupt(LOCK(0)))                                         \
+    ROW(hf_lock_trouble, play_status(play, hf_lock_trouble(LOCK(0), ERROR(1))))                \
+    ROW(hf_lock_ttl_ms, hf_lock_ttl_ms(play_any_lock(play, 0)))                                \
+    ROW(hf_lock_scope,                                                                         \
+        play_status(play, hf_lock_scope(play_any_lock(play, 0), play_byte(play, 1),            \
+                                        OUT(2, url[0]), ERROR(3))))                            \
+    ROW(hf_lease_parse,                                                                        \
+        play_status(play, hf_lease_parse(LEASE(0), REPORT(1, hf_lease_name), ERROR(2))))       \
     ROW(hf_lock_new, play_made(play, KIND_LOCK, 0,                                             \
                                hf_lock_new(CLIENT(1), TEXT(2), play_lock_options(play, 3),     \
                                            MADE_AT(4, hf_lock), ERROR(5))))                    \
@@ -87,6 +97,18 @@
                                              ERROR(4))))
 
 #define KEY_CALLS(ROW)                                                                         \
+    ROW(hf_key_name, hf_key_name(KEY(0)))                                                      \
+    ROW(hf_key_seen, play_status(play, hf_key_seen(KEY(0), INFO(1), ERROR(2))))                \
+    ROW(hf_txn_interrupt, hf_txn_interrupt(TXN(0)))                                            \
+    ROW(hf_txn_trouble, play_status(play, hf_txn_trouble(TXN(0), ERROR(1))))                   \
+    ROW(hf_txn_adopt, play_made(play, KIND_KEY, 0,                                             \
+                                hf_txn_adopt(TXN(1), LEASE(2), play_key_options(play, 3),      \
+                                             MADE_AT(4, hf_key), ERROR(5))))                   \
+    ROW(hf_txn_open, play_status(play, hf_txn_open(CLIENT(0), OUT(1, txn_id[0]), ERROR(2))))   \
+    ROW(hf_txn_decide, play_status(play, hf_txn_decide(CLIENT(0), TXN_TEXT(1), DECISION(2),    \
+                                                       DECIDED(3), ERROR(4))))                 \
+    ROW(hf_txn_give_up,                                                                        \
+        play_status(play, hf_txn_give_up(CLIENT(0), TXN_TEXT(1), OUT(2, flags[0]), ERROR(3)))) \
     ROW(hf_key_outcome_name, hf_key_outcome_name((enum hf_key_outcome)play_byte(play, 0)))     \
     ROW(hf_key_new, play_made(play, KIND_KEY, 0,                                               \
                               hf_key_new(CLIENT(1), TEXT(2), play_key_options(play, 3),        \
@@ -123,8 +145,7 @@
     ROW(hf_txn_commit, play_status(play, hf_txn_commit(TXN(0), DECIDED(1), ERROR(2))))         \
     ROW(hf_txn_rollback, play_status(play, hf_txn_rollback(TXN(0), DECIDED(1), ERROR(2))))
 
-#define STORE(i)        ((struct hf_store *)play_handle(play, KIND_STORE, i))
-#define REPORT(i, type) ((struct type *)play_report(play, i, sizeof(struct type)))
+#define STORE(i) ((struct hf_store *)play_handle(play, KIND_STORE, i))
 #define STORE_CALLS(ROW)                                                                       \
     ROW(hf_store_is_url, hf_store_is_url(TEXT(0)))                                             \
     ROW(hf_store_url_absolute,                                                                 \

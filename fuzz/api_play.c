@@ -320,7 +320,7 @@ const struct hf_txn_options *play_txn_options(const struct play *play, int index
     uint8_t byte = play_byte(play, index);
     struct hf_txn *txn = play->slots[KIND_TXN][byte % SLOTS].handle;
     struct hf_txn_options options = { .id = byte & 8   ? hf_txn_id(txn)
-                                            : byte & 4 ? NO_TXN
+                                            : byte & 4 ? play->txn_id
                                                        : NULL };
     return play_sized(play, index, &options, sizeof options);
 }

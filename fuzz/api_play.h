@@ -47,6 +47,7 @@ struct play {
     struct slot slots[KINDS][SLOTS];
     char leases[SLOTS][HF_LEASE_TEXT_MAX];
     char etag[HF_KEY_ETAG_SIZE + 1]; /* the last that was told */
+    char txn_id[HF_TXN_ID_SIZE + 1]; /* of the last that was opened without a handle */
 
     /* Outputs of the call that is being made. */
     struct hf_error error;

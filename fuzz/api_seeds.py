@@ -65,6 +65,9 @@ SEEDS.update({
     "elect": OPEN + "hf_elect_join 0 0 0 1\nhf_elect_join 1 0 0 2\nhf_elect_keep 1\nhf_elect_look\nhf_elect_changes\nhf_elect_rank_own 0 1\n"
              "hf_elect_members\ntime_passes 4\nhf_elect_changes\nhf_elect_name\nhf_elect_leave",
     "elect_alone": "hf_elect_rank 1 3 0\nhf_elect_order 1 3\nhf_elect_starts_in_ms\nhf_cascade_added 1 63\nhf_cascade_target 1\nhf_cascade_completed 1 1",
+    "txn_open": OPEN + "hf_txn_open\nhf_txn_begin 0 0 4\nhf_txn_acquire 0 1\nhf_key_update\nhf_lock_text 64\nhf_txn_adopt 3\nhf_key_seen\nhf_key_name\n"
+                "hf_key_detach 3\nhf_txn_decide\nhf_txn_give_up\nhf_txn_trouble\nhf_txn_interrupt",
+    "lock_looked_at": LOCK + "hf_lock_scope\nhf_lock_scope 0 1\nhf_lock_ttl_ms\nhf_lock_trouble\nhf_lock_interrupt\nhf_lease_parse",
     "sweep": LOCK + "hf_lock_detach\ntime_passes 6\nhf_sweep\nhf_sweep 0 1\nhf_sweep 0 2\nhf_sweep_status\nhf_sweep_namespaces 64\n"
              "hf_sweeper_start\ntime_passes 4\nhf_sweeper_report\nhf_client_close\nhf_sweeper_stop",
 })
