@@ -158,7 +158,8 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
         char holder[HOLDER_BYTES_MAX + 1] = "";
         uint64_t token = lease->token;
         struct view label = view_first(lease->holder, HOLDER_BYTES_MAX);
-        memcpy(holder, label.data, label.size);
+        if (label.size > 0)
+            memcpy(holder, label.data, label.size);
         enum hf_status status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
         if (status != HF_OK)
             return status;
