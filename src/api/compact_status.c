@@ -125,25 +125,6 @@ static bool tell_catalog(void *argument, struct slot *slot)
 
 /* ---- Merges under way ---------------------------------------------------------------- */
 
-/* On the clock that the lease itself names where that is ours too, else by the calendar. */
-static struct span job_left(const struct lease *lease, const struct evidence *evidence)
-{
-    bool same_clock = evidence->time_known && lease->clock.size > 0 &&
-                      view_equal(lease->clock, evidence->clock);
-    return same_clock ? SPAN_US(lease->expires.us - evidence->latest.us)
-                      : wall_since(lease->expires_at, evidence->wall);
-}
-
-static const char *job_state(const struct lease_table *table, const struct lease *lease,
-                             const struct evidence *evidence)
-{
-    if (lease->status != LEASE_ACTIVE)
-        return lease_status_name(lease->status);
-    if (lease_judge(&table->settings, lease, evidence) != PROOF_NONE)
-        return "over";
-    return job_left(lease, evidence).us > 0 ? lease_status_name(LEASE_ACTIVE) : "overdue";
-}
-
 static bool make_room(struct overview *view)
 {
     if (view->job_count < view->job_room)
@@ -162,8 +143,6 @@ static bool make_room(struct overview *view)
 static void note_job(struct overview *view, const struct lease_table *table,
                      const struct lease *lease, const struct evidence *evidence)
 {
-    struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
-    struct span held = wall_since(end, lease->acquired_at);
     view->status.under_way++;
     if (!make_room(view)) {
         view->no_memory = true;
@@ -173,14 +152,14 @@ static void note_job(struct overview *view, const struct lease_table *table,
     *job = (struct hf_compact_job_info){
         .struct_size = sizeof *job,
         .holder = text_in(&view->arena, lease->holder),
-        .state = job_state(table, lease, evidence),
+        .state = hf_lease_state_name(lease_shown_state(&table->settings, lease, evidence)),
         .level = (unsigned)lease->level,
         .chunks = lease->scope_count,
         .output = text_in(&view->arena, lease->output),
         .token = lease->token,
         .renewals = lease->renewals,
-        .held_ms = held.us > 0 ? held.us / 1000 : 0,
-        .expires_in_ms = job_left(lease, evidence).us / 1000,
+        .held_ms = lease_held(lease, evidence).us / 1000,
+        .expires_in_ms = lease_left(lease, evidence).us / 1000,
     };
     view->no_memory |= !job->holder || !job->output;
 }
@@ -216,7 +195,7 @@ static void look_at_leases(void *argument, const struct lease_table *table,
         bool pin = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_PIN;
         if (!over && pin)
             view->status.pins++;
-        else if (!over && lease->scope_count == 0 && lease->token > 0)
+        else if (!over && lease_is_barrier(lease))
             note_barrier(view, table, lease, evidence);
         else if (!over)
             note_job(view, table, lease, evidence);
